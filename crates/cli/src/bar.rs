@@ -1,4 +1,4 @@
-//! Bars: shares of a whole, drawn in columns.
+//! Bars that show shares of a whole.
 
 use crate::output::Screen;
 
@@ -6,7 +6,7 @@ use crate::output::Screen;
 const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
 /// Returns a bar for `part` of `whole`, at most `columns` wide: blocks in steps of an eighth on a terminal, `#` in a
-/// pipe. Whatever is not zero is at least a hair wide.
+/// pipe. Any non-zero part is visible.
 pub(crate) fn bar(screen: Screen, part: u32, whole: u32, columns: usize) -> String {
     if screen.terminal {
         let eighths = scaled(part, whole, columns * 8);
@@ -18,7 +18,7 @@ pub(crate) fn bar(screen: Screen, part: u32, whole: u32, columns: usize) -> Stri
     }
 }
 
-/// Returns a bar of exactly `columns` whose rest is drawn as well.
+/// Returns a bar of exactly `columns`, as its filled and its empty part.
 pub(crate) fn gauge(screen: Screen, part: u32, whole: u32, columns: usize) -> (String, String) {
     let (full, empty) = if screen.terminal { ("█", "░") } else { ("#", ".") };
     let filled = scaled(part, whole, columns);

@@ -1,4 +1,4 @@
-//! The system's clock, and times as people write them.
+//! The system clock, and time formats.
 
 use contexture::SystemTime;
 use contexture_session::Time;
@@ -25,7 +25,7 @@ pub(crate) fn is_rfc3339(text: &str) -> bool {
         && zone_fits
 }
 
-/// Whether `text` is a list of numbers, each with so many digits and within its bounds.
+/// Whether `text` is a list of numbers, each with the given number of digits and within its bounds.
 fn fits(text: &str, separator: char, fields: &[(usize, u32, u32)]) -> bool {
     let numbers: Vec<&str> = text.split(separator).collect();
     let fit = |(text, (digits, low, high)): (&&str, &(usize, u32, u32))| {

@@ -1,7 +1,7 @@
 //! The `.env` file of a project: variables that the environment does not set.
 //!
-//! A line is `NAME=VALUE`, with `export` before it or not; a value may stand in quotes. Empty lines and those that begin
-//! with `#` say nothing. Nothing is expanded, and the environment itself is not changed.
+//! A line is `NAME=VALUE`, optionally with `export` before it; a value may be quoted. Empty lines and lines that start
+//! with `#` are skipped. Nothing is expanded, and the process environment is not changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,12 +10,12 @@ use std::sync::OnceLock;
 
 static VARIABLES: OnceLock<BTreeMap<String, String>> = OnceLock::new();
 
-/// Reads the file of a project's folder, if there is one. The first project counts.
+/// Loads the `.env` file of a project folder, if there is one. Only the first call has an effect.
 pub(crate) fn load(dir: &Path) {
     VARIABLES.get_or_init(|| fs::read_to_string(dir.join(".env")).map(|it| parse(&it)).unwrap_or_default());
 }
 
-/// Looks up a variable; one that is empty is not set.
+/// Looks up a variable. Empty variables count as unset.
 pub(crate) fn variable(name: &str) -> Option<String> {
     VARIABLES.get()?.get(name).filter(|it| !it.trim().is_empty()).cloned()
 }

@@ -1,4 +1,4 @@
-//! What went wrong, as people and programs read it.
+//! Failures of commands, formatted for people and for programs.
 //!
 //! ```text
 //! error[unknown_field]: unknown field `temprature`
@@ -22,22 +22,22 @@ use serde_json::{Value, json};
 use crate::paint::{BLUE, BOLD, CYAN, RED, paint, visible};
 use crate::snippet::{self, Spot};
 
-/// How the process ends.
+/// The exit status of the process.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Exit {
-    /// All is well.
+    /// Success.
     #[default]
     Done,
     /// A check failed.
     CheckFailed,
-    /// Wrong usage or definition.
+    /// Invalid usage or an invalid definition.
     Wrong,
     /// A model, a store or the network failed.
     World,
 }
 
 impl Exit {
-    /// Returns the number that a shell sees.
+    /// Returns the exit code for the shell.
     pub(crate) fn code(self) -> u8 {
         match self {
             Exit::Done => 0,
@@ -48,7 +48,7 @@ impl Exit {
     }
 }
 
-/// One thing that went wrong.
+/// A single problem.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub(crate) struct Problem {
     pub(crate) code: String,
@@ -56,23 +56,23 @@ pub(crate) struct Problem {
     pub(crate) at: Option<String>,
     pub(crate) sources: Vec<String>,
     pub(crate) hint: Option<String>,
-    /// The place of `at`, where it is a line.
+    /// The parsed position of `at`, if it points to a line.
     #[serde(skip)]
     spot: Option<Spot>,
-    /// The line itself, for people.
+    /// The source line, shown to people.
     #[serde(skip)]
     line: Option<String>,
 }
 
-/// Why a command did not do its work: at least one problem.
+/// The failure of a command: at least one problem.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Failure {
-    // Boxed: a failure is returned everywhere and happens seldom.
+    // Boxed, because a failure is part of most return types but rarely occurs.
     first: Box<Problem>,
     more: Vec<Problem>,
     /// Lines for people only, such as the usage of a command.
     details: String,
-    /// How the process ends, where the code does not say it.
+    /// The exit status, if the error code does not determine it.
     exit: Option<Exit>,
 }
 
@@ -90,12 +90,12 @@ impl Failure {
         Self { first: Box::new(first), more: Vec::new(), details: String::new(), exit: None }
     }
 
-    /// Arguments that make no sense.
+    /// Returns a failure for invalid arguments.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new("usage", message)
     }
 
-    /// Data that is not what it should be.
+    /// Returns a failure for invalid input data.
     pub(crate) fn input(message: impl Into<String>) -> Self {
         Self::new("input_invalid", message)
     }
@@ -106,7 +106,7 @@ impl Failure {
         self
     }
 
-    /// Says which line of a file, or of a text that was given, it is about.
+    /// Sets the position in a file or in a given text.
     pub(crate) fn at_line(mut self, spot: Spot, text: &str) -> Self {
         self.first.at = Some(format!("{}:{}:{}", spot.file, spot.line, spot.column));
         self.first.line = snippet::line(text, spot.line);
@@ -114,7 +114,7 @@ impl Failure {
         self
     }
 
-    /// Adds the lines that problems are about, of files in the project's folder or the current one.
+    /// Adds the source lines of the problems, from files in the project folder or the current one.
     pub(crate) fn with_lines(mut self, root: Option<&Path>) -> Self {
         for problem in std::iter::once(&mut *self.first).chain(&mut self.more) {
             if let Some(spot) = problem.spot.as_ref().filter(|_| problem.line.is_none()) {
@@ -139,23 +139,23 @@ impl Failure {
         self
     }
 
-    /// Says how the process ends, where the code alone does not.
+    /// Sets the exit status, for cases that the error code does not determine.
     pub(crate) fn exit_as(mut self, exit: Exit) -> Self {
         self.exit = Some(exit);
         self
     }
 
-    /// Returns the code of what went wrong first.
+    /// Returns the code of the first problem.
     pub(crate) fn code(&self) -> &str {
         &self.first.code
     }
 
-    /// Returns what went wrong first, for people.
+    /// Returns the message of the first problem.
     pub(crate) fn message(&self) -> &str {
         &self.first.message
     }
 
-    /// Returns how the process ends.
+    /// Returns the exit status.
     pub(crate) fn exit(&self) -> Exit {
         let of_code = match self.first.code.as_str() {
             "contributor_failed" | "deadline_exceeded" | "runtime_failed" | "write_failed" | "cancelled"
@@ -180,7 +180,7 @@ impl Failure {
         self.exit.unwrap_or(of_code)
     }
 
-    /// Returns the document for programs.
+    /// Returns the failure as JSON for programs.
     pub(crate) fn to_json(&self) -> Value {
         let mut error = json!(*self.first);
         if !self.more.is_empty() {
@@ -189,7 +189,7 @@ impl Failure {
         json!({ "error": error })
     }
 
-    /// Returns the text for people, styled.
+    /// Returns the failure as styled text for people.
     pub(crate) fn to_text(&self) -> String {
         let problems = std::iter::once(&*self.first).chain(&self.more).map(Problem::to_text);
         let mut text = problems.collect::<Vec<_>>().join("\n\n");

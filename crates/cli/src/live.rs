@@ -1,7 +1,7 @@
-//! Prints a turn as it happens: what the model says to standard output, everything about it to standard error.
+//! Prints a turn as it happens: the model's text to standard output, everything else to standard error.
 //!
-//! Like `output`, it writes nothing to a terminal that could drive it, and a reader that goes away ends the printing and
-//! nothing else.
+//! Like `output`, it escapes control characters before they reach a terminal, and a closed pipe stops the printing
+//! without an error.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -17,45 +17,45 @@ use crate::wrap::Wrap;
 /// How events are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// For people.
+    /// As text for people.
     Text,
     /// As JSON lines.
     Events,
-    /// Not at all: one document follows.
+    /// Not at all: a single document follows.
     Nothing,
 }
 
-/// The voice of the model.
+/// Prints what the model says.
 #[derive(Debug)]
 pub(crate) struct Voice {
     form: Form,
     screen: Screen,
-    /// Whether thinking is shown.
+    /// Whether to show thinking.
     thinking: bool,
-    /// Whether nobody reads standard output any more.
+    /// Whether standard output was closed by its reader.
     is_mute: bool,
-    /// Whether something stands on the current line of standard output.
+    /// Whether the current line of standard output has text.
     in_line: bool,
-    /// Whether the current line of standard error is a thought.
+    /// Whether the current line of standard error is part of a thought.
     in_thought: bool,
     has_spoken: bool,
-    /// What was said and may still be discarded, where that must not be printed.
+    /// Text that may still be discarded, held back where discarded text must not be printed.
     held: Option<String>,
-    /// Breaks lines between words, for a person at a terminal.
+    /// Wraps lines between words, for a person at a terminal.
     wrap: Option<Wrap>,
     sign: Option<Sign>,
 }
 
-/// A sign of life, for a person who waits at a terminal.
+/// A progress indicator for a person waiting at a terminal.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sign {
-    /// Whether a turn runs.
+    /// Whether a turn is running.
     is_wanted: bool,
     is_shown: bool,
     n_shown: usize,
 }
 
-/// What a sign of life looks like, one after the other.
+/// The frames of the progress indicator.
 const SIGNS: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 impl Voice {
@@ -65,7 +65,7 @@ impl Voice {
         Self { form, screen, thinking, is_mute, in_line, in_thought, has_spoken, held, wrap, sign }
     }
 
-    /// Breaks lines between words, and gives signs of life while nothing is said. Both only on a terminal.
+    /// Enables word wrapping and the progress indicator. Both work only on a terminal.
     pub(crate) fn for_a_person(mut self) -> Self {
         if self.form == Form::Text {
             self.wrap = self.screen.terminal.then(|| Wrap::new(output::columns()));
@@ -74,7 +74,7 @@ impl Voice {
         self
     }
 
-    /// Shows the next sign of life, unless something else stands on the line.
+    /// Shows the next frame of the progress indicator, unless the line is in use.
     pub(crate) fn tick(&mut self) {
         let is_free = !self.in_line && !self.in_thought;
         if let Some(sign) = self.sign.as_mut().filter(|it| it.is_wanted && is_free) {
@@ -84,7 +84,7 @@ impl Voice {
         }
     }
 
-    /// Takes the sign of life away, before anything is printed.
+    /// Removes the progress indicator before something else is printed.
     fn clear_sign(&mut self) {
         if let Some(sign) = self.sign.as_mut().filter(|it| it.is_shown) {
             sign.is_shown = false;
@@ -92,13 +92,13 @@ impl Voice {
         }
     }
 
-    /// Prints an answer only once it stands, unless a person watches: a file must not hold what was discarded.
+    /// Holds back an answer until it is final, unless it goes to a terminal: a file must not contain discarded text.
     pub(crate) fn until_it_stands(mut self) -> Self {
         self.held = (!io::stdout().is_terminal()).then(String::new);
         self
     }
 
-    /// Prints what was held back: it stands.
+    /// Prints the text that was held back, which is now final.
     fn release(&mut self) {
         let held = self.held.as_mut().map(std::mem::take).unwrap_or_default();
         self.print(&held);
@@ -159,7 +159,7 @@ impl Voice {
             Event::TurnEnd { .. } | Event::Error { .. } | Event::ApprovalRequired { .. } => self.end_line(),
             Event::TurnStart { .. } => {
                 self.has_spoken = false;
-                // The window may have another size by now.
+                // The terminal may have been resized.
                 self.wrap = self.wrap.take().map(|_| Wrap::new(output::columns()));
             }
             Event::ContextCompactionStart { .. } => self.aside("summarising older turns …", false),
@@ -204,7 +204,7 @@ impl Voice {
         }
     }
 
-    /// Prints a dim line about what happens.
+    /// Prints a dim progress line.
     pub(crate) fn aside(&mut self, text: &str, is_bad: bool) {
         self.end_line();
         let text = one_line(text);
@@ -212,7 +212,7 @@ impl Voice {
         drop(writeln!(anstream::stderr(), "{}", paint(if is_bad { YELLOW } else { DIM }, &text)));
     }
 
-    /// Ends the line that is begun, so that something else can be printed.
+    /// Ends the current line, so that something else can be printed.
     pub(crate) fn end_line(&mut self) {
         self.clear_sign();
         self.end_text();
@@ -234,7 +234,7 @@ impl Voice {
         }
     }
 
-    /// Prints what is left to say of a turn: its text if nothing of it was printed, and totals on a terminal.
+    /// Prints the rest of a turn: its text if none of it was printed, and totals on a terminal.
     pub(crate) fn finish(&mut self, outcome: &Outcome) {
         if self.form == Form::Text {
             if !self.has_spoken {
@@ -263,7 +263,7 @@ impl Voice {
     }
 }
 
-/// What a tool gave, and whether that is bad.
+/// Returns the output of a tool as text, and whether it is an error.
 fn shown(output: &ToolOutput) -> (String, bool) {
     match output {
         ToolOutput::Text(text) => (text.clone(), false),
@@ -277,7 +277,7 @@ fn shown(output: &ToolOutput) -> (String, bool) {
     }
 }
 
-/// Says in a line what came of a compaction.
+/// Describes the result of a compaction in one line.
 pub(crate) fn compaction_line(report: &CompactionReport) -> String {
     let CompactionReport { tokens_before, tokens_after, archive, reason, .. } = report;
     let archive = archive.as_ref().map(|it| format!(" (archive {it})")).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! The command line of Contexture.
 //!
-//! The path of a command: `args` reads the arguments, `commands` has one module per command, each a function from
-//! arguments to a [`Reply`](output::Reply), and `output` prints it. The environment, the system's clock, the terminal
-//! and exit codes are known here and nowhere else in the workspace.
+//! `args` parses the arguments, `commands` has one module per command, each a function from arguments to a
+//! [`Reply`](output::Reply), and `output` prints it. Only this crate accesses the environment, the system clock, the
+//! terminal and exit codes.
 
 mod args;
 mod bar;

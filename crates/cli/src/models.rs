@@ -1,8 +1,8 @@
-//! Which models can be called, and with which keys: contexture.toml and the environment make the client's configuration.
+//! The client configuration: models and API keys from contexture.toml and the environment.
 //!
-//! The rule: `openai`, `anthropic` and `gemini` are there without configuration, with the variables that everybody uses
-//! for their keys. `[providers.NAME]` adds one or takes the place of one of these. `api_key_env` names the variable with
-//! the key; without it a provider at an address of its own gets no key, and the owner of a dialect gets its usual one.
+//! `openai`, `anthropic` and `gemini` work without configuration and read their API keys from the usual variables.
+//! `[providers.NAME]` adds a provider or replaces one of these. `api_key_env` names the variable that holds the key.
+//! Without it, a provider with its own address gets no key, and the owner of a dialect gets its usual one.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,21 @@ use crate::dotenv;
 use crate::error::{Exit, Failure};
 use crate::proxies::proxies;
 
-/// Looks up a variable of the environment, or else of the project's `.env`; one that is empty is not set.
+/// Looks up a variable in the environment, then in the project's `.env`. Empty variables count as unset.
 pub(crate) fn variable(name: &str) -> Option<String> {
     let own = std::env::var(name).ok().filter(|it| !it.trim().is_empty());
     own.or_else(|| dotenv::variable(name))
 }
 
-/// Who can be called.
+/// The configured providers and models.
 pub(crate) struct Models {
     config: ClientConfig,
-    /// The variables that may hold the key of a provider; the first that is set counts.
+    /// The variables that may hold a provider's key; the first one that is set is used.
     key_variables: BTreeMap<String, Vec<String>>,
 }
 
 impl Models {
-    /// Reads the configuration and the environment.
+    /// Builds the client configuration from contexture.toml and the environment.
     pub(crate) fn of(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Result<Self, Failure> {
         let mut providers = BTreeMap::new();
         let mut key_variables = BTreeMap::new();
@@ -45,7 +45,7 @@ impl Models {
             let key = variables.iter().find_map(|it| variable(it));
             let redirected = it.base_url.is_none().then(|| usual_address(it.dialect, &variable)).flatten();
             if redirected.is_some() && it.api_key_env.is_none() {
-                // A server of one's own, which may take any key or none.
+                // A self-hosted server, which may accept any key or none.
                 variables.clear();
             }
             let needs_key = !variables.is_empty();
@@ -79,12 +79,12 @@ impl Models {
         })
     }
 
-    /// Returns the ways through which requests go.
+    /// Returns the proxies for requests.
     pub(crate) fn proxies(&self) -> Vec<Proxy> {
         self.config.proxies.clone()
     }
 
-    /// Says why a model can't be called, as far as it can be known before.
+    /// Fails if a model cannot be called, as far as this can be known in advance.
     pub(crate) fn check(&self, model: Option<&str>) -> Result<(), Failure> {
         let Some(model) = model else { return Err(no_model()) };
         let names = || self.config.providers.keys().map(String::as_str);
@@ -115,13 +115,13 @@ impl Models {
         }
     }
 
-    /// Returns the full name of a model that the catalogue knows, of a provider that can be called.
+    /// Returns the full name of a model that is in the catalogue and whose provider is configured.
     fn owner(&self, model: &str) -> Option<String> {
         let owner = self.config.catalogue.owner(model)?;
         self.config.providers.contains_key(owner).then(|| format!("{owner}/{model}"))
     }
 
-    /// Says what to call without the key that is missing: providers that can be called, or else a server of one's own.
+    /// Suggests alternatives if a key is missing: providers that are ready, otherwise a self-hosted server.
     fn without_key(&self) -> String {
         let is_ready =
             |(name, it): &(&String, &ModelProvider)| it.api_key.is_some() || self.variables(name).is_empty();
@@ -133,7 +133,7 @@ impl Models {
         }
     }
 
-    /// Returns what a model's trouble means here.
+    /// Converts a model error to a failure with a hint.
     pub(crate) fn failure(&self, err: &ModelError) -> Failure {
         let failure = Failure::new(err.kind().code(), err.to_string());
         match self.hint(err) {
@@ -187,7 +187,7 @@ impl Models {
     }
 }
 
-/// Nothing says which model to call.
+/// Returns the failure for a missing model name.
 pub(crate) fn no_model() -> Failure {
     let message =
         "no model is named: neither by `--model`, nor by the session, the prompt or contexture.toml";
@@ -195,7 +195,8 @@ pub(crate) fn no_model() -> Failure {
     Failure::new("model_missing", message).hint(hint)
 }
 
-/// Returns the full name of the model that the arguments name; with a provider alone, `fallback` if that is its model.
+/// Returns the full name of the model that the arguments name. With only a provider, uses `fallback` if it belongs
+/// to that provider.
 pub(crate) fn named(args: &ModelArgs, fallback: Option<&str>) -> Option<String> {
     match (&args.provider, &args.model) {
         (None, model) => model.clone(),
@@ -209,11 +210,11 @@ pub(crate) fn named(args: &ModelArgs, fallback: Option<&str>) -> Option<String> 
     }
 }
 
-/// Returns where the owner's clients would call, if the environment says so with the variable that they all know.
+/// Returns the base URL from the environment variable that the vendor's own clients use, if it is set.
 fn usual_address(dialect: Dialect, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     match dialect {
         Dialect::Openai | Dialect::OpenaiResponses => variable("OPENAI_BASE_URL"),
-        // The owner's clients put the version behind it themselves.
+        // Anthropic's clients append the version themselves.
         Dialect::Anthropic => variable("ANTHROPIC_BASE_URL").map(|it| {
             let base = it.trim_end_matches('/');
             if base.ends_with("/v1") { base.to_owned() } else { format!("{base}/v1") }
@@ -238,7 +239,7 @@ fn alternatives(variables: &[String]) -> String {
     format!("the environment variable {}", names.join(" or "))
 }
 
-/// An address without what may be a secret in it.
+/// Returns an address without parts that may be secret.
 fn shown_address(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     match (url.split_once("://"), url.rsplit_once('@')) {

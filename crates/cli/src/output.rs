@@ -1,7 +1,7 @@
-//! Prints: with `live`, the only module that writes to standard output and standard error.
+//! Prints replies. Only this module and `live` write to standard output and standard error.
 //!
-//! Styled text keeps its colours on a terminal and loses them in a pipe (and with NO_COLOR). A reader that goes away,
-//! as in `contexture inspect p | head`, ends the printing and nothing else.
+//! Styled text keeps its colours on a terminal and loses them in a pipe or with NO_COLOR. If the reader closes the
+//! pipe, as in `contexture inspect p | head`, printing stops without an error.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -12,17 +12,17 @@ use crate::error::{Exit, Failure};
 use crate::paint::{DIM, YELLOW, paint, visible};
 use crate::type_ahead;
 
-/// Columns in a pipe.
+/// The assumed width of a pipe, in columns.
 const PIPE_WIDTH: usize = 100;
 /// Longer lines are hard to read, however wide the terminal is.
 const MAX_WIDTH: usize = 140;
 
-/// What standard output can show.
+/// The capabilities of standard output.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Screen {
-    /// How many columns there are.
+    /// The width in columns.
     pub(crate) width: usize,
-    /// Whether it is a terminal, where blocks and lines can be drawn. In a pipe only ASCII is.
+    /// Whether it is a terminal, which can show block and line characters. Pipes get only ASCII.
     pub(crate) terminal: bool,
 }
 
@@ -30,7 +30,7 @@ impl Screen {
     /// A pipe or a file.
     pub(crate) const PIPE: Screen = Screen { width: PIPE_WIDTH, terminal: false };
 
-    /// Returns what standard output is now.
+    /// Returns the current capabilities of standard output.
     pub(crate) fn of_stdout() -> Self {
         if !io::stdout().is_terminal() {
             return Self::PIPE;
@@ -39,16 +39,16 @@ impl Screen {
     }
 }
 
-/// Returns how many columns the terminal has now.
+/// Returns the current width of the terminal in columns.
 pub(crate) fn columns() -> usize {
     terminal_size::terminal_size().map_or(PIPE_WIDTH, |(width, _)| usize::from(width.0))
 }
 
-/// What a command answers.
+/// The reply of a command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Reply {
     body: Body,
-    /// How the process ends.
+    /// The exit status of the process.
     pub(crate) exit: Exit,
     /// Remarks for standard error.
     notes: Vec<String>,
@@ -65,22 +65,22 @@ enum Body {
 }
 
 impl Reply {
-    /// A document for programs.
+    /// Replies with a JSON document for programs.
     pub(crate) fn json(value: Value) -> Self {
         Self { body: Body::Json(value), ..Self::default() }
     }
 
-    /// A document for programs that was written already, for values that go out as they came.
+    /// Replies with a document that is already serialized, for values that must be printed unchanged.
     pub(crate) fn document(text: impl Into<String>) -> Self {
         Self { body: Body::Document(text.into()), ..Self::default() }
     }
 
-    /// A page for people, with styles.
+    /// Replies with styled text for people.
     pub(crate) fn styled(text: impl Into<String>) -> Self {
         Self { body: Body::Styled(text.into()), ..Self::default() }
     }
 
-    /// Text that is a result itself and goes out byte for byte.
+    /// Replies with text that is printed byte for byte.
     pub(crate) fn verbatim(text: impl Into<String>) -> Self {
         Self { body: Body::Verbatim(text.into()), ..Self::default() }
     }
@@ -90,7 +90,7 @@ impl Reply {
         self
     }
 
-    /// Returns the reply as a value, for programs that read several of them.
+    /// Returns the reply as a JSON value, for programs that read a stream of replies.
     pub(crate) fn into_value(self) -> Value {
         match self.body {
             Body::Nothing => Value::Null,
@@ -106,19 +106,19 @@ impl Reply {
         self.styled_note(note)
     }
 
-    /// Adds a remark with styles, of which nothing can drive the terminal.
+    /// Adds a styled remark. The caller must have escaped control characters in it.
     pub(crate) fn styled_note(mut self, note: String) -> Self {
         self.notes.push(note);
         self
     }
 }
 
-/// Prints what a command answered and returns how the process ends.
+/// Prints the outcome of a command and returns the exit code.
 pub(crate) fn print(screen: Screen, json: bool, outcome: Result<Reply, Failure>) -> ExitCode {
     let (exit, written) = match outcome {
         Ok(reply) => {
             let written = body(screen, reply.body);
-            // Nothing can be told if standard error is gone, so its errors are of no use here and below.
+            // If standard error is closed, nothing can report it, so its errors are ignored here and below.
             reply.notes.iter().for_each(|it| drop(writeln!(anstream::stderr(), "{it}")));
             (reply.exit, written)
         }
@@ -137,22 +137,22 @@ pub(crate) fn print(screen: Screen, json: bool, outcome: Result<Reply, Failure>)
     }
 }
 
-/// Prints a warning, which does not change how the process ends.
+/// Prints a warning. It does not affect the exit code.
 pub(crate) fn warn(message: &str) {
     let _ = writeln!(anstream::stderr(), "{}: {}", paint(YELLOW, "warning"), visible(message));
 }
 
-/// Prints a line about what happens, for people.
+/// Prints a dim progress line for people.
 pub(crate) fn aside(text: &str) {
     let _ = writeln!(anstream::stderr(), "{}", paint(DIM, &visible(text)));
 }
 
-/// Shows a line that was typed before anyone read it, as if it were typed now.
+/// Echoes a line that was typed ahead, as if it were typed now.
 pub(crate) fn echo(line: &str) {
     let _ = writeln!(io::stderr(), "{}", visible(line));
 }
 
-/// Says that something has begun that goes on: a line for people, and one of JSON for programs.
+/// Announces that a long-running process has started: a line for people, and with `as_json` a line of JSON.
 pub(crate) fn started(document: &Value, text: &str, as_json: bool) {
     if as_json {
         let mut out = io::stdout().lock();
@@ -161,24 +161,24 @@ pub(crate) fn started(document: &Value, text: &str, as_json: bool) {
     aside(text);
 }
 
-/// Prints what went wrong where that is not the end.
+/// Prints a failure that does not end the program.
 pub(crate) fn fail(failure: &Failure) {
     let _ = writeln!(anstream::stderr(), "{}", failure.to_text());
 }
 
-/// Whether there is somebody to ask.
+/// Whether a person is present to answer questions.
 pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks a question on the terminal and returns whether the answer is yes; nothing if there is nobody to ask.
+/// Asks a yes-or-no question on the terminal. Returns `None` if no person is present.
 pub(crate) fn ask(question: &str) -> Option<bool> {
     if !can_ask() {
         return None;
     }
-    // What was typed before the question answers something else.
+    // Text typed before the question is not an answer to it.
     type_ahead::put_aside();
-    // The line editor hears Ctrl-C as a key, so that it means no here whatever it means to a running turn.
+    // The line editor reads Ctrl-C as a key, so here it means no, whatever it means to a running turn.
     let config = rustyline::Config::builder().behavior(rustyline::Behavior::PreferTerm).build();
     let mut editor = rustyline::DefaultEditor::with_config(config).ok()?;
     let answer = editor.readline(&format!("{} [y/N] ", visible(question))).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Colours, and text that can be shown without harm.
+//! Colours, and escaping of text for the terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ pub(crate) const BLUE: Style = AnsiColor::Blue.on_default().bold();
 pub(crate) const CYAN: Style = AnsiColor::Cyan.on_default();
 pub(crate) const MAGENTA: Style = AnsiColor::Magenta.on_default();
 
-/// Returns `text` in a style. What is printed into a pipe loses its styles in `output`.
+/// Returns `text` in a style. `output` removes styles when it prints to a pipe.
 pub(crate) fn paint(style: Style, text: &str) -> String {
     match style == PLAIN || text.is_empty() {
         true => text.to_owned(),
@@ -24,8 +24,8 @@ pub(crate) fn paint(style: Style, text: &str) -> String {
     }
 }
 
-/// Returns `text` with control characters in a readable form, so that no text of a prompt can drive the terminal or
-/// show its letters in another order than they are.
+/// Returns `text` with control characters in readable form, so that text from a prompt cannot control the terminal or
+/// reorder its letters.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     let reorders = |it: char| matches!(it, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let harmless = |it: char| it == '\n' || it == '\t' || !(it.is_control() || reorders(it));
@@ -49,12 +49,12 @@ pub(crate) fn one_line(text: &str) -> String {
     visible(text).replace(['\n', '\t'], " ")
 }
 
-/// Returns how many columns an unstyled text takes.
+/// Returns the width of an unstyled text in columns.
 pub(crate) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }
 
-/// Cuts an unstyled text to `columns`, with a mark where it was cut.
+/// Cuts an unstyled text to `columns`, and marks the cut.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -70,7 +70,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     out
 }
 
-/// Breaks an unstyled text into lines of at most `columns`, at blanks where there are some.
+/// Wraps an unstyled text to lines of at most `columns`, at blanks where possible.
 pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(8);
     let mut lines = vec![String::new()];
@@ -88,7 +88,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
                 lines.push(String::new());
                 continue;
             }
-            // A word wider than a whole line is broken where the line ends.
+            // A word wider than a whole line is broken at the end of the line.
             let fits =
                 word.char_indices().take_while(|(at, it)| width(&word[..at + it.len_utf8()]) <= columns);
             let end = fits.last().map_or(word.len(), |(at, it)| at + it.len_utf8());
@@ -103,7 +103,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Wraps an unstyled text behind a styled front that is `indent` columns wide; further lines stand below the text.
+/// Wraps an unstyled text after a styled prefix that is `indent` columns wide; further lines are indented to match.
 pub(crate) fn behind(front: &str, indent: usize, text: &str, columns: usize) -> Vec<String> {
     let lines = wrapped(text, columns.saturating_sub(indent));
     let lines = lines.iter().enumerate();
@@ -112,7 +112,7 @@ pub(crate) fn behind(front: &str, indent: usize, text: &str, columns: usize) -> 
         .collect()
 }
 
-/// Joins texts on lines of at most `columns`, which break only between them. Each is painted in its style.
+/// Joins texts to lines of at most `columns`, which break only between texts. Each text is painted in its style.
 pub(crate) fn joined(texts: &[(Style, String)], separator: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut used = 0;

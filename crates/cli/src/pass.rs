@@ -1,4 +1,4 @@
-//! Makes passes: arguments in, a [`Pass`] out. Shared by `resolve`, `inspect` and `diff`.
+//! Resolves passes from arguments. Shared by `resolve`, `inspect` and `diff`.
 
 use contexture_agent::resolve_reminded;
 use contexture_compose::{Budget, Pass, Prompt, Scope, Turn};
@@ -17,7 +17,7 @@ use crate::read;
 use crate::root;
 use crate::runtime;
 
-/// Everything that passes of one prompt share.
+/// The setup that all passes of one prompt share.
 pub(crate) struct Passes<'a> {
     project: Project,
     id: &'a str,
@@ -27,7 +27,7 @@ pub(crate) struct Passes<'a> {
 }
 
 impl<'a> Passes<'a> {
-    /// Opens the project and reads what the arguments name.
+    /// Opens the project and reads what the arguments refer to.
     pub(crate) fn of(id: &'a str, call: &'a CallArgs, globals: &Globals) -> Result<Self, Failure> {
         let scope = scope(&call.scope, call.session.as_deref())?;
         let project = root::open(globals)?;
@@ -39,7 +39,7 @@ impl<'a> Passes<'a> {
     pub(crate) fn resolve(&self, input: Value) -> Result<Pass, Failure> {
         let prompt = self.prompt()?;
         let call = self.call;
-        // The same name that `run` calls the model by.
+        // Use the same model name as `run`.
         let own = prompt.definition().model.as_deref().or(self.project.config().model.default.as_deref());
         let model = models::named(&call.model, own);
         let mut options = match (&call.model.provider, &call.model.model) {
@@ -68,11 +68,11 @@ impl<'a> Passes<'a> {
     }
 }
 
-/// Returns a prompt of the project.
+/// Returns a prompt of the project, with a hint if the id is a file name.
 pub(crate) fn prompt<'a>(project: &'a Project, id: &str) -> Result<&'a Prompt, Failure> {
     project.prompt(id).map_err(|err| {
         let failure = Failure::from(err);
-        // Shells complete file names.
+        // Shell completion produces file names.
         match id.strip_prefix("prompts/").and_then(|it| it.strip_suffix(".md")) {
             Some(name) => failure.hint(format!("a prompt is named without its folder and ending: `{name}`")),
             None => failure,
@@ -80,7 +80,7 @@ pub(crate) fn prompt<'a>(project: &'a Project, id: &str) -> Result<&'a Prompt, F
     })
 }
 
-/// Returns what templates see of the world.
+/// Returns the scope for templates: session, tenant, user and time.
 pub(crate) fn scope(args: &ScopeArgs, session: Option<&str>) -> Result<Scope, Failure> {
     let now = match &args.now {
         Some(now) if clock::is_rfc3339(now) => now.clone(),
@@ -98,7 +98,7 @@ pub(crate) fn scope(args: &ScopeArgs, session: Option<&str>) -> Result<Scope, Fa
     })
 }
 
-/// Returns the input of a prompt; a strict one has no key that no schema declares.
+/// Returns the input of a prompt. If `strict`, keys that no schema declares are an error.
 pub(crate) fn input(args: &InputArgs, strict: bool, prompt: &Prompt) -> Result<Value, Failure> {
     let input = input_of(args, &prompt.input_schema())?;
     match prompt.undeclared_input(&input) {
@@ -114,7 +114,7 @@ pub(crate) fn warn_of_undeclared(prompt: &Prompt, input: &Value) {
     prompt.undeclared_input(input).iter().for_each(|it| output::warn(it));
 }
 
-/// Reads an input that a schema describes.
+/// Reads an input described by a schema.
 pub(crate) fn input_of(args: &InputArgs, schema: &Value) -> Result<Value, Failure> {
     let mut input = match &args.input {
         Some(value) => read::json_option("--input", value)?,
@@ -124,13 +124,13 @@ pub(crate) fn input_of(args: &InputArgs, schema: &Value) -> Result<Value, Failur
     Ok(input)
 }
 
-/// Resolves a prompt as `resolve` and `inspect` are asked to.
+/// Resolves a prompt for `resolve` and `inspect`.
 pub(crate) fn resolve(args: &ResolveArgs, globals: &Globals) -> Result<(Pass, Catalogue), Failure> {
     if args.input.input.as_deref() == Some("-") && args.call.history.as_deref() == Some("-") {
         return Err(Failure::usage("standard input can be read only once"));
     }
     let passes = Passes::of(&args.prompt, &args.call, globals)?;
-    // An unknown prompt is told before anything is said about its input.
+    // Report an unknown prompt before any problem with its input.
     let prompt = passes.prompt()?;
     let input = input(&args.input, args.strict, prompt)?;
     Ok((passes.resolve(input)?, passes.project.catalogue().clone()))

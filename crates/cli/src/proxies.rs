@@ -1,10 +1,10 @@
-//! The ways through which requests go: HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, but not to what NO_PROXY lists.
+//! Proxies from HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, except for the hosts that NO_PROXY lists.
 
 use contexture_model::{NoProxy, Proxy};
 
 use crate::error::Failure;
 
-/// Reads the variables that all programs use for proxies, in capitals or not.
+/// Reads the usual proxy variables, in upper or lower case.
 pub(crate) fn proxies(variable: impl Fn(&str) -> Option<String>) -> Result<Vec<Proxy>, Failure> {
     let either = |name: &str| variable(name).or_else(|| variable(&name.to_lowercase()));
     let except = either("NO_PROXY").and_then(|it| NoProxy::from_string(&it));
@@ -16,7 +16,7 @@ pub(crate) fn proxies(variable: impl Fn(&str) -> Option<String>) -> Result<Vec<P
     let set = named.into_iter().filter_map(|(name, proxy)| Some((name, proxy?)));
     set.map(|(name, proxy)| match proxy {
         Ok(proxy) => Ok(proxy.no_proxy(except.clone())),
-        // The address may hold a password.
+        // The address may contain a password, so the error does not show it.
         Err(_) => Err(Failure::usage(format!("the variable {name} is not the address of a proxy"))),
     })
     .collect()

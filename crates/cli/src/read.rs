@@ -1,4 +1,4 @@
-//! Reads what a command works on: files, standard input and JSON from the command line.
+//! Reads the input of a command: files, standard input and JSON from the command line.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,13 +13,13 @@ use crate::error::Failure;
 use crate::snippet::Spot;
 use crate::transcript;
 
-/// The most that is read from a file or standard input.
+/// The maximum size of a file or of standard input.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Standard input in messages.
+/// The name of standard input in messages.
 const STDIN: &str = "standard input";
 
-/// Returns what errors call a file, or standard input for `-`.
+/// Returns the name for error messages: the path, or standard input for `-`.
 pub(crate) fn name(path: &str) -> &str {
     if path == "-" { STDIN } else { path }
 }
@@ -70,7 +70,7 @@ fn missing(name: &str) -> Failure {
 
 fn bytes(from: impl Read, max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // One byte more than allowed is enough to know.
+    // One byte more than allowed is enough to detect a file that is too large.
     from.take(max + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
@@ -112,7 +112,7 @@ fn parse(text: &str, name: &str) -> Result<Value, Failure> {
     Ok(value)
 }
 
-/// Refuses what a parser would pass over in silence: keys that stand twice, numbers that would be rounded.
+/// Rejects what a parser would silently accept: duplicate keys, and numbers that would be rounded.
 pub(crate) fn ambiguous(text: &str, name: &str) -> Result<(), Failure> {
     let Some(fault) = json_fault(text) else { return Ok(()) };
     let within = if fault.path.is_empty() { String::new() } else { format!(" in `{}`", fault.path) };
@@ -124,8 +124,8 @@ pub(crate) fn ambiguous(text: &str, name: &str) -> Result<(), Failure> {
     Err(failure.at_line(Spot { file: name.to_owned(), line: fault.line, column: fault.column }, text))
 }
 
-/// Sets one key of an input, given as `key.inner=value`. The value is the text itself where `schema` declares the key
-/// as a string; otherwise it is JSON, or else text.
+/// Sets one key of an input, given as `key.inner=value`. If `schema` declares the key as a string, the value is taken
+/// as text; otherwise it is parsed as JSON, with text as the fallback.
 pub(crate) fn set(input: &mut Value, assignment: &str, schema: &Value) -> Result<(), Failure> {
     let wrong = |what: String| Failure::usage(format!("--set {assignment}: {what}"));
     let Some((path, value)) = assignment.split_once('=') else {
@@ -161,7 +161,7 @@ pub(crate) fn set(input: &mut Value, assignment: &str, schema: &Value) -> Result
     Ok(())
 }
 
-/// Whether a schema declares the key at a dotted path as a string, and not also as what `json` is.
+/// Whether a schema declares the key at a dotted path as a string, and not also as the type of `json`.
 fn is_declared_text(schema: &Value, path: &str, json: &Value) -> bool {
     let declared = path.split('.').try_fold(schema, |schema, key| match key.parse::<usize>() {
         Ok(_) if schema.get("items").is_some() => schema.get("items"),
@@ -184,8 +184,8 @@ fn is_declared_text(schema: &Value, path: &str, json: &Value) -> bool {
     types.contains(&"string") && !types.iter().any(|it| is(it))
 }
 
-/// Reads the earlier turns of a conversation: one JSON message a line. Without a `turn` id a turn starts at each
-/// user message.
+/// Reads the earlier turns of a conversation: one JSON message per line. Without `turn` ids, each user message starts
+/// a turn.
 pub(crate) fn turns(path: &str) -> Result<Vec<Turn>, Failure> {
     let text = text(path)?;
     let turns = transcript::history(&text, name(path))?;
@@ -193,7 +193,7 @@ pub(crate) fn turns(path: &str) -> Result<Vec<Turn>, Failure> {
     Ok(turns)
 }
 
-/// Reads a block of this turn: `NAME=TEXT` or `NAME=@FILE`.
+/// Parses an inline block for this turn: `NAME=TEXT` or `NAME=@FILE`.
 pub(crate) fn block(given: &str) -> Result<InlineBlock, Failure> {
     let (name, body) =
         given.split_once('=').filter(|(name, _)| !name.trim().is_empty()).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! The project that a command works on: its folder, and its configuration with what the environment overrides.
+//! Finds the project of a command: its folder, and its configuration with overrides from the environment.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -12,28 +12,28 @@ use crate::dotenv;
 use crate::error::Failure;
 use crate::output;
 
-/// What every variable of ours begins with.
+/// The prefix of all Contexture environment variables.
 const PREFIX: &str = "CONTEXTURE_";
-/// The keys of an entry of `[providers]` and of `[models]`, whose names are the author's.
+/// The keys of an entry in `[providers]` and `[models]`; the author chooses the names of the entries.
 const NAMED: [(&str, &[&str]); 2] = [
     ("providers", &["dialect", "base_url", "api_key_env"]),
     ("models", &["context_window", "output_reserve", "max_output"]),
 ];
 
-/// Opens the folder that was asked for, or the nearest one upwards, with what the environment overrides. Variables
-/// that mean nothing are warned about.
+/// Opens the requested folder, or the nearest project folder upwards, with overrides from the environment. Warns about
+/// unknown variables.
 pub(crate) fn open(globals: &Globals) -> Result<Project, Failure> {
     Ok(open_with_dir(globals)?.0)
 }
 
-/// Does the same and returns the folder, too.
+/// Like [`open`], but also returns the folder.
 pub(crate) fn open_with_dir(globals: &Globals) -> Result<(Project, PathBuf), Failure> {
     let dir = dir(globals)?.ok_or_else(no_project)?;
     Ok((opened(dir.clone())?, dir))
 }
 
-/// Opens the folder that was asked for, or the nearest one upwards; where there is none, an empty project in the
-/// current folder, with what the environment overrides. Returns the folder, too.
+/// Opens the requested folder, or the nearest project folder upwards. Without one, opens an empty project in the
+/// current folder. Applies overrides from the environment and also returns the folder.
 pub(crate) fn open_or_empty(globals: &Globals) -> Result<(Project, PathBuf), Failure> {
     match dir(globals)? {
         Some(dir) => Ok((opened(dir.clone())?, dir)),
@@ -41,13 +41,13 @@ pub(crate) fn open_or_empty(globals: &Globals) -> Result<(Project, PathBuf), Fai
     }
 }
 
-/// Returns the configuration, and the folder it is about: that of the project, or else the current one.
+/// Returns the configuration and its folder: that of the project, otherwise the current one.
 pub(crate) fn config(globals: &Globals) -> Result<(Config, PathBuf), Failure> {
     let (project, dir) = open_or_empty(globals)?;
     Ok((project.config().clone(), dir))
 }
 
-/// Returns the folder of the project, if there is one.
+/// Returns the project folder, if there is one.
 pub(crate) fn root_of(globals: &Globals) -> Option<PathBuf> {
     dir(globals).ok().flatten()
 }
@@ -69,7 +69,7 @@ pub(crate) fn here() -> Result<PathBuf, Failure> {
         .map_err(|err| Failure::new("not_found", format!("the current folder can't be read: {err}")))
 }
 
-/// Opens the folder like [`open_with_dir`]; flags override what the environment does.
+/// Like [`open_with_dir`], with flags that take precedence over the environment.
 pub(crate) fn open_with_flags(
     globals: &Globals,
     flags: Vec<(&str, String)>,
@@ -98,7 +98,7 @@ fn overridden(project: Project) -> Result<Project, Failure> {
     Ok(project.with_overrides(pairs(overrides))?)
 }
 
-/// Returns what the environment overrides, and warns about variables that mean nothing.
+/// Returns the overrides from the environment, and warns about unknown variables.
 fn overrides_of(config: &Config) -> Result<Vec<Override>, Failure> {
     let variables =
         env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
@@ -117,21 +117,21 @@ fn no_project() -> Failure {
     Failure::new("not_found", message).hint("`contexture init` writes one, `-C DIR` names another folder")
 }
 
-/// A key of the configuration with its new value.
+/// A configuration key with its new value.
 #[derive(Clone)]
 struct Override {
-    /// What sets it, such as `environment variable CONTEXTURE_STORE_URL`, or `--listen`.
+    /// The origin of the value, such as `environment variable CONTEXTURE_STORE_URL` or `--listen`.
     given_by: String,
     key: String,
     value: String,
 }
 
-/// Returns keys and values.
+/// Returns the overrides as key-value pairs.
 fn pairs(overrides: Vec<Override>) -> Vec<(String, String)> {
     overrides.into_iter().map(|it| (it.key, it.value)).collect()
 }
 
-/// Checks all overrides together, as they hold together; an error names the one without which there is none.
+/// Checks all overrides together, since they may depend on each other. The error names an override that causes it.
 fn check(config: &Config, overrides: &[Override]) -> Result<(), Failure> {
     let tried = |all: &[&Override]| {
         let pairs: Vec<_> = all.iter().map(|it| (it.key.as_str(), it.value.as_str())).collect();
@@ -150,7 +150,7 @@ fn check(config: &Config, overrides: &[Override]) -> Result<(), Failure> {
     })
 }
 
-/// Returns what variables override, and the names of those that mean nothing.
+/// Returns the overrides from the variables, and the names of unknown variables.
 fn overrides(config: &Config, variables: Vec<(String, String)>) -> (Vec<Override>, Vec<String>) {
     let keys = keys(config);
     let mut overrides = Vec::new();
@@ -168,7 +168,7 @@ fn overrides(config: &Config, variables: Vec<(String, String)>) -> (Vec<Override
     (overrides, unknown)
 }
 
-/// Lists all keys that can be overridden: those with fixed names, and those of the providers and models there are.
+/// Lists all keys that can be overridden: those with fixed names, and those of the configured providers and models.
 fn keys(config: &Config) -> Vec<String> {
     let mut keys = Config::keys();
     for (section, fields) in NAMED {
@@ -183,7 +183,7 @@ fn keys(config: &Config) -> Vec<String> {
     keys
 }
 
-/// Returns the variable of a key: `CONTEXTURE_STORE_URL` for `store.url`.
+/// Returns the variable name of a key: `CONTEXTURE_STORE_URL` for `store.url`.
 fn variable(key: &str) -> String {
     let letter = |it: char| if it.is_ascii_alphanumeric() { it.to_ascii_uppercase() } else { '_' };
     PREFIX.chars().chain(key.chars().map(letter)).collect()

@@ -1,4 +1,4 @@
-//! Shows the line that an error is about, with a caret below it, as compilers do.
+//! Shows the source line of an error with a caret below it, as compilers do.
 //!
 //! ```text
 //!   |
@@ -11,24 +11,24 @@ use std::path::Path;
 
 use crate::paint::{BLUE, RED, paint, visible, width};
 
-/// How many characters of a long line are shown before the place, and in all.
+/// The number of characters of a long line shown before the position, and in total.
 const BEFORE: usize = 60;
 const MOST: usize = 100;
 /// Larger files are not read again to show a line.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// A place in a file or in a text that was given.
+/// A position in a file or in a given text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Spot {
     /// The file, relative to the project or to the current folder.
     pub(crate) file: String,
-    /// The line, from 1.
+    /// The line, starting at 1.
     pub(crate) line: usize,
-    /// The column in characters, from 1.
+    /// The column in characters, starting at 1.
     pub(crate) column: usize,
 }
 
-/// Finds the line of a place: in the project, or else in the current folder.
+/// Returns the line at a position, from a file in the project or else in the current folder.
 pub(crate) fn line_of(spot: &Spot, root: Option<&Path>) -> Option<String> {
     let in_root = root.map(|it| it.join(&spot.file)).filter(|it| it.is_file());
     let path = in_root.unwrap_or_else(|| spot.file.clone().into());
@@ -37,7 +37,7 @@ pub(crate) fn line_of(spot: &Spot, root: Option<&Path>) -> Option<String> {
     line(&text, spot.line)
 }
 
-/// Returns a line of a text, without its end.
+/// Returns a line of a text, without its line ending.
 pub(crate) fn line(text: &str, number: usize) -> Option<String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     text.lines().nth(number.checked_sub(1)?).map(str::to_owned)

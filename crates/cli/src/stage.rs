@@ -1,4 +1,4 @@
-//! What `run` and `chat` work with: a project and one of its prompts, models, an agent, and sessions.
+//! The setup that `run` and `chat` share: a project, one of its prompts, models, an agent, and sessions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::root;
 use crate::store::{self, Missing, Place, open_store};
 use crate::telemetry::{self, Telemetry};
 
-/// The prompt of `chat` where a project has none.
+/// The default prompt of `chat`, for projects that have none.
 const CHAT: (&str, &str) = ("prompts/chat.md", include_str!("../templates/chat.md"));
 
-/// Everything that turns need.
+/// The project, prompt, models and agent that turns need.
 pub(crate) struct Stage {
     pub(crate) project: Project,
     pub(crate) prompt: Prompt,
@@ -34,14 +34,14 @@ pub(crate) struct Stage {
     input: Value,
     scope: Scope,
     settings: Settings,
-    /// The model that the arguments name.
+    /// The model named by the arguments.
     pub(crate) model: Option<String>,
     dir: PathBuf,
     _telemetry: Telemetry,
 }
 
 impl Stage {
-    /// Opens the project and makes an agent for a prompt; nothing is sent or written.
+    /// Opens the project and builds an agent for a prompt. Sends and writes nothing.
     pub(crate) fn open(prompt: Option<&str>, args: &TalkArgs, globals: &Globals) -> Result<Self, Failure> {
         let (project, dir) = match prompt {
             Some(_) => root::open_with_dir(globals)?,
@@ -74,7 +74,7 @@ impl Stage {
         self.project.config()
     }
 
-    /// Returns where sessions are kept.
+    /// Returns the location of the session store.
     pub(crate) fn place(&self, args: &TalkArgs) -> Result<Place, Failure> {
         match &args.store {
             Some(url) => store::parse(url, &root::here()?),
@@ -103,12 +103,12 @@ impl Stage {
         self.model.clone().or(chosen).or(own).or_else(|| self.config().model.default.clone())
     }
 
-    /// Says why a turn can't be run, as far as it can be known before anything is sent or written.
+    /// Fails if a turn cannot run, as far as this can be known before anything is sent or written.
     pub(crate) fn check(&self, thread: Option<&Thread>) -> Result<(), Failure> {
         self.models.check(self.model_of(thread).as_deref())
     }
 
-    /// Returns what a turn is asked for.
+    /// Builds the request for a turn.
     pub(crate) fn request(&self, user: Option<String>, session: Option<&SessionId>) -> RunRequest {
         let session = session.map(ToString::to_string).or_else(|| self.scope.session.clone());
         let spec = RunSpec {
@@ -121,13 +121,13 @@ impl Stage {
         RunRequest { spec, user: user.map(Message::user), ..RunRequest::default() }
     }
 
-    /// Returns what a compaction is asked for.
+    /// Builds the request for a compaction.
     pub(crate) fn compact_request(&self, session: &SessionId) -> CompactRequest {
         let RunRequest { spec, cancel, .. } = self.request(None, Some(session));
         CompactRequest { spec, cancel }
     }
 
-    /// Returns what the next turn would send, without what will be said then. No model is called.
+    /// Resolves what the next turn would send, without the next user message. Calls no model.
     pub(crate) async fn preview(
         &self,
         thread: Option<&Thread>,
@@ -141,7 +141,7 @@ impl Stage {
         self.agent.preview(&self.prompt, &thread, request).await.map_err(|err| self.failure(err))
     }
 
-    /// Returns what an error of a turn means here.
+    /// Converts an error of a turn to a failure, with positions and hints of this project.
     pub(crate) fn failure(&self, err: AgentError) -> Failure {
         match &err {
             AgentError::Compose(err) => self.project.error(err).into(),
@@ -151,7 +151,7 @@ impl Stage {
         }
     }
 
-    /// Returns the folder for files of this program, if the store is in one.
+    /// Returns the folder for this program's files, if the store is in one.
     pub(crate) fn folder(place: &Place) -> Option<&Path> {
         match place {
             Place::Sqlite(path) => path.parent(),
@@ -160,7 +160,7 @@ impl Stage {
     }
 }
 
-/// Opens a session if it is there.
+/// Opens a session, or returns `None` if it does not exist.
 pub(crate) async fn existing(sessions: &Sessions, id: &SessionId) -> Result<Option<Session>, Failure> {
     match sessions.open(id).await {
         Ok(session) => Ok(Some(session)),
@@ -190,7 +190,7 @@ fn chosen_prompt(project: &Project, id: Option<&str>) -> Result<Prompt, Failure>
     }
 }
 
-/// Says how sessions behave.
+/// Returns the session settings of a configuration.
 pub(crate) fn session_config(config: &Config) -> SessionConfig {
     SessionConfig {
         history_window: usize::try_from(config.history_window.turns).unwrap_or(usize::MAX),
@@ -199,7 +199,7 @@ pub(crate) fn session_config(config: &Config) -> SessionConfig {
     }
 }
 
-/// Begins the making of the agent that runs a project's prompts: its models and tools.
+/// Returns a builder for the agent that runs a project's prompts, with its models and tools.
 pub(crate) fn agent_builder(project: &Project, models: &Models) -> Result<AgentBuilder, Failure> {
     let config = AgentConfig {
         model: project.config().model.default.clone(),

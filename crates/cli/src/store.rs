@@ -1,7 +1,7 @@
-//! The store that a command works on.
+//! Opens the store of a command.
 //!
-//! Its URL comes from `--store`, or the environment, or contexture.toml. A relative path starts where its URL was written:
-//! in the current folder, or in the project's.
+//! The URL comes from `--store`, the environment or contexture.toml. A relative path is resolved against the folder
+//! where its URL was written: the current folder, or that of the project.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,24 +16,24 @@ use crate::args::{Globals, StoreArgs};
 use crate::error::{Exit, Failure};
 use crate::root;
 
-/// Where sessions are.
+/// The location of a session store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Sqlite(PathBuf),
-    /// Its URL, which may hold a password.
+    /// The URL, which may contain a password.
     Postgres(String),
-    /// Gone when the program ends.
+    /// Lost when the program ends.
     Memory,
 }
 
-/// What happens if there is no store yet.
+/// What to do if the store does not exist yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     Create,
     Refuse,
 }
 
-/// Finds out where the store is that is to be looked after.
+/// Returns the location of the store to maintain.
 pub(crate) fn place(args: &StoreArgs, globals: &Globals) -> Result<Place, Failure> {
     let place = match &args.store {
         Some(url) => parse(url, &root::here()?),
@@ -52,7 +52,7 @@ pub(crate) fn place(args: &StoreArgs, globals: &Globals) -> Result<Place, Failur
     }
 }
 
-/// Reads the URL of a store; a relative path in it starts in `dir`.
+/// Parses the URL of a store; a relative path in it is resolved against `dir`.
 pub(crate) fn parse(url: &str, dir: &Path) -> Result<Place, Failure> {
     let hint = "write `sqlite:PATH` or `postgres://USER@HOST/DATABASE`";
     match url.split_once(':') {
@@ -62,7 +62,7 @@ pub(crate) fn parse(url: &str, dir: &Path) -> Result<Place, Failure> {
         },
         Some(("postgres" | "postgresql", _)) => Ok(Place::Postgres(url.to_owned())),
         Some(("memory", _)) => Ok(Place::Memory),
-        // The rest of a URL may hold a password.
+        // The rest of the URL may contain a password, so the error does not show it.
         Some((scheme, _)) => {
             Err(Failure::usage(format!("there are no stores of the kind `{scheme}:`")).hint(hint))
         }
@@ -70,7 +70,7 @@ pub(crate) fn parse(url: &str, dir: &Path) -> Result<Place, Failure> {
     }
 }
 
-/// A store, and what it keeps beside conversations.
+/// A store, and the records that it keeps next to conversations.
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) records: Arc<dyn Records>,
@@ -81,7 +81,7 @@ pub(crate) async fn open_store(place: &Place, missing: Missing) -> Result<Arc<dy
     Ok(open_both(place, missing).await?.store)
 }
 
-/// Opens a store, and what it keeps beside conversations.
+/// Opens a store and its records.
 pub(crate) async fn open_both(place: &Place, missing: Missing) -> Result<Opened, Failure> {
     match place {
         Place::Sqlite(path) => {
@@ -115,7 +115,8 @@ fn make_folder(path: &Path) -> Result<(), Failure> {
     let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) else { return Ok(()) };
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
-    // Conversations and hashes of keys lie there: nobody else reads them. A folder that is there stays as it is.
+    // The folder will hold conversations and hashes of keys, so only the owner may read it. An existing folder keeps
+    // its mode.
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder).map_err(|err| {
@@ -126,7 +127,7 @@ fn make_folder(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Keeps conversations out of the project's repository. Where that can't be, they are stored all the same.
+/// Keeps conversations out of the project's repository. If that fails, they are stored anyway.
 fn ignore_in_git(folder: &Path) {
     let is_ours = folder.file_name().is_some_and(|it| it == ".contexture");
     let file = folder.join(".gitignore");

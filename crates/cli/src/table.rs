@@ -1,17 +1,17 @@
-//! Tables in columns, without lines around them.
+//! Tables in columns, without borders.
 
 use anstyle::Style;
 
 use crate::paint::{DIM, PLAIN, cut, one_line, paint, width, wrapped};
 
-/// The widest a column becomes before its text is cut; the last one is wrapped instead.
+/// The maximum width of a column before its text is cut; the last column is wrapped instead.
 const MAX_COLUMN: usize = 40;
-/// Columns are not cut further than this.
+/// Columns are not shrunk below this width.
 const MIN_COLUMN: usize = 8;
-/// With less room than this the last column goes below its row.
+/// With less room than this, the last column moves below its row.
 const MIN_LAST: usize = 24;
 const GAP: usize = 2;
-/// How far a last column is indented below its row.
+/// The indentation of a last column below its row.
 const BELOW: usize = 4;
 
 /// How a column is aligned.
@@ -39,11 +39,11 @@ impl Cell {
     }
 }
 
-/// How wide the columns are.
+/// The widths of the columns.
 struct Layout {
     front: Vec<usize>,
     last: usize,
-    /// Whether the last column stands below its row.
+    /// Whether the last column is printed below its row.
     below: bool,
 }
 
@@ -67,7 +67,7 @@ impl Table {
         let layout = self.layout(columns.saturating_sub(indent));
         let mut headings: Vec<Cell> =
             self.headings.iter().map(|(name, _)| Cell::new(name).style(DIM)).collect();
-        // Below a row a text says by itself what it is.
+        // A text below its row needs no heading.
         if let Some(last) = headings.last_mut().filter(|_| layout.below) {
             last.text.clear();
         }
@@ -88,7 +88,7 @@ impl Table {
         if room(&front) >= wanted.min(MIN_LAST) {
             return Layout { last: room(&front).max(MIN_COLUMN), front, below: false };
         }
-        // The gap behind the last column of the row is not needed any more.
+        // The last column of the row needs no gap after it.
         while front.iter().map(|it| it + GAP).sum::<usize>() > columns + GAP {
             let Some(column) = front.iter_mut().max().filter(|it| **it > MIN_COLUMN) else { break };
             *column -= 1;

@@ -1,7 +1,8 @@
-//! Log lines on standard error, and spans to a collector (OTLP over HTTP), as `[telemetry]` of contexture.toml says.
+//! Log lines on standard error and spans to a collector (OTLP over HTTP), configured by `[telemetry]` of
+//! contexture.toml.
 //!
-//! Both are off unless they are asked for. Spans leave in the background and what is left of them when the program ends;
-//! a collector that is not there costs a warning and nothing else.
+//! Without configuration no spans are sent, and only a server logs. Spans are sent in the background, and the rest
+//! when the program ends. An unreachable collector causes a warning and nothing else.
 
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,10 +24,10 @@ use crate::error::Failure;
 use crate::models;
 use crate::output;
 
-/// How long a collector may take.
+/// The time limit for a collector.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is told, until it is dropped.
+/// Keeps telemetry running until it is dropped.
 #[must_use]
 #[derive(Debug, Default)]
 pub(crate) struct Telemetry {
@@ -36,22 +37,22 @@ pub(crate) struct Telemetry {
 impl Drop for Telemetry {
     fn drop(&mut self) {
         if let Some(spans) = &self.spans {
-            // What could not be sent was warned about where it happened.
+            // Failed exports were already warned about where they happened.
             let _ = spans.shutdown_with_timeout(PATIENCE);
         }
     }
 }
 
-/// What is logged where the configuration does not say.
+/// The default log output, used if the configuration sets none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Usual {
-    /// No line: the command prints what there is to say.
+    /// No log lines: the command prints what matters.
     Nothing,
-    /// A line for each request, which says what it cost; spans get no lines of their own.
+    /// One line for each request, with its cost; spans get no separate lines.
     Requests,
 }
 
-/// Starts to tell what is configured.
+/// Starts the configured logging and tracing.
 pub(crate) fn start(
     config: &TelemetryConfig,
     usual: Usual,
@@ -75,7 +76,7 @@ pub(crate) fn start(
         return Ok(Telemetry::default());
     }
     let log = log.map(|it| {
-        // What a call cost and how it ended is known when its span is over.
+        // The cost and outcome of a call are known only when its span closes.
         let layer = tracing_subscriber::fmt::layer().with_span_events(span_lines).with_writer(io::stderr);
         match config.log_format {
             LogFormat::Text => layer.with_ansi(io::stderr().is_terminal()).with_filter(it).boxed(),
@@ -116,7 +117,7 @@ fn exporter(endpoint: &str, proxies: Vec<Proxy>) -> Result<SdkTracerProvider, Fa
     Ok(SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build())
 }
 
-/// Sends spans, from the thread that collects them.
+/// Sends spans from the thread that collects them.
 #[derive(Debug)]
 struct Sender {
     proxies: Vec<Proxy>,
@@ -138,7 +139,7 @@ impl HttpClient for Sender {
 
 impl Sender {
     fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        // The collecting thread has no timers and sockets of its own, and the program's may be gone already.
+        // The collecting thread has no async runtime, and that of the program may already be shut down.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let (head, body) = request.into_parts();

@@ -1,4 +1,4 @@
-//! Runs one turn to its end: prints it, asks about tool calls, listens for Ctrl-C.
+//! Runs one turn to its end: prints it, asks for approval of tool calls and handles Ctrl-C.
 
 use std::time::Duration;
 
@@ -14,25 +14,25 @@ use crate::live::Voice;
 use crate::output;
 use crate::type_ahead;
 
-/// How often a sign of life moves.
+/// The interval between frames of the progress indicator.
 const TICK: Duration = Duration::from_millis(120);
 
-/// Who decides about tool calls that ask.
+/// Decides about tool calls that need approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Approver {
-    /// Everything may run.
+    /// Approve every call.
     Always,
-    /// The person at the terminal.
+    /// Ask the person at the terminal.
     Person,
-    /// Nothing may run.
+    /// Deny every call.
     Never,
-    /// There is nobody: the turn waits.
+    /// No one decides: the turn waits.
     Nobody,
 }
 
 impl Approver {
-    /// Returns who decides: whoever sits at the terminal, if people are talked to, unless everything is approved;
-    /// `otherwise` if nobody does.
+    /// Returns `Always` with `yes`; otherwise `Person` if the output is for people and one is at the terminal, else
+    /// `otherwise`.
     pub(crate) fn of(yes: bool, for_people: bool, otherwise: Approver) -> Self {
         match yes {
             true => Approver::Always,
@@ -58,22 +58,22 @@ impl Approver {
     }
 }
 
-/// What is asked of the agent.
+/// A request to the agent.
 pub(crate) enum Ask {
-    /// A turn of its own.
+    /// Run a new turn.
     Turn(Box<RunRequest>),
-    /// To go on with a turn that waits.
+    /// Resume a turn that waits for a decision.
     Decision(Decision),
 }
 
-/// What a turn came to.
+/// The outcome of a turn.
 pub(crate) struct Played {
     pub(crate) outcome: Outcome,
-    /// Whether a call was not allowed to run.
+    /// Whether a tool call was denied.
     pub(crate) is_denied: bool,
 }
 
-/// Runs a turn to its end, or until nobody decides about a tool call.
+/// Runs a turn to its end, or until a tool call needs a decision that the approver cannot make.
 pub(crate) async fn play(
     agent: &Agent,
     prompt: &Prompt,
@@ -108,7 +108,7 @@ pub(crate) async fn play(
     Ok(Played { outcome, is_denied })
 }
 
-/// Prints what happens. Ctrl-C cancels; a second one ends the program.
+/// Prints events as they happen. Ctrl-C cancels the turn; a second one ends the program.
 async fn drive(mut run: Run, voice: &mut Voice, cancel: &CancellationToken) -> Result<Outcome, AgentError> {
     let mut pressed = Box::pin(tokio::signal::ctrl_c());
     let mut ticks = tokio::time::interval(TICK);
@@ -119,7 +119,7 @@ async fn drive(mut run: Run, voice: &mut Voice, cancel: &CancellationToken) -> R
                 None => break,
             },
             _ = ticks.tick() => voice.tick(),
-            // Where signals can't be heard, Ctrl-C ends the program as it always did.
+            // If the signal handler cannot be installed, Ctrl-C ends the program by default.
             Ok(()) = &mut pressed => {
                 if cancel.is_cancelled() {
                     voice.end_line();

@@ -1,21 +1,21 @@
-//! What is typed while nobody reads it: it is not shown among what is printed, and it is kept for who reads next.
+//! Type-ahead: input typed while no prompt reads it. It is hidden while output is printed, and kept for the next read.
 //!
-//! While an answer is printed the terminal does not echo; it still corrects lines as they are typed, and Ctrl-C is still
-//! heard. There is one terminal, and so one queue for the whole process.
+//! While an answer is printed, the terminal does not echo. Line editing by the terminal and Ctrl-C still work. There
+//! is one terminal, so there is one queue for the whole process.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What was typed and not read yet.
+/// Input that was typed and not read yet.
 static TYPED: Mutex<String> = Mutex::new(String::new());
 
 fn typed() -> MutexGuard<'static, String> {
     TYPED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps the terminal quiet until it is dropped. Outside of a terminal it does nothing.
+/// Turns off echo until it is dropped. Does nothing without a terminal.
 pub(crate) struct Quiet(());
 
-/// Stops the terminal from showing what is typed.
+/// Turns off the echo of the terminal.
 pub(crate) fn quiet() -> Quiet {
     terminal::hide();
     Quiet(())
@@ -27,29 +27,29 @@ impl Drop for Quiet {
     }
 }
 
-/// Has the terminal show again what is typed, for an end that drops nothing.
+/// Turns the echo on again, for exits that run no destructors.
 pub(crate) fn restore() {
     terminal::show();
 }
 
-/// Puts aside what was typed so far: what is asked next is answered by what is typed from now on.
+/// Moves pending input to the queue, so that the next question is answered only by what is typed from now on.
 pub(crate) fn put_aside() {
     let bytes = terminal::pending();
     typed().push_str(&String::from_utf8_lossy(&bytes));
 }
 
-/// What was typed ahead.
+/// Input that was typed ahead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ahead {
-    /// A whole line.
+    /// A complete line.
     Line(String),
-    /// The end, Ctrl-D.
+    /// End of input: Ctrl-D.
     End,
-    /// The beginning of a line, perhaps nothing.
+    /// The start of a line, possibly empty.
     Rest(String),
 }
 
-/// Takes the next thing that was typed ahead.
+/// Takes the next piece of input that was typed ahead.
 pub(crate) fn next() -> Ahead {
     put_aside();
     first(&mut typed())
@@ -80,11 +80,11 @@ mod terminal {
 
     use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 
-    /// How the terminal was before it was made quiet.
+    /// The terminal settings from before echo was turned off.
     static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
     fn set(termios: &Termios) {
-        // A terminal that is gone needs nothing.
+        // Nothing to restore if the terminal is closed.
         let _ = tcsetattr(stdin(), OptionalActions::Now, termios);
     }
 
@@ -105,12 +105,12 @@ mod terminal {
         before.iter().for_each(set);
     }
 
-    /// Reads what was typed, without waiting for more.
+    /// Reads pending input without waiting for more.
     pub(super) fn pending() -> Vec<u8> {
         let mut bytes = Vec::new();
         let Some(termios) = tcgetattr(stdin()).ok().filter(|_| stdin().is_terminal()) else { return bytes };
         let mut at_once = termios.clone();
-        // A line that is not ended can be read only where lines mean nothing.
+        // An unfinished line can be read only outside of canonical mode.
         at_once.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ECHONL);
         at_once.special_codes[SpecialCodeIndex::VMIN] = 0;
         at_once.special_codes[SpecialCodeIndex::VTIME] = 0;

@@ -1,31 +1,32 @@
-//! Breaks a text into lines as it arrives, so that no word is cut at the terminal's edge.
+//! Wraps a text as it arrives, so that no word is cut at the edge of the terminal.
 //!
-//! In come pieces of any length, out comes what can be printed now. The rule, in full:
+//! Input is pieces of any length, output is what can be printed now. The full rule:
 //!
-//! 1. A word is printed once its end is known: with the blank behind it, or when the text ends.
-//! 2. A word that does not fit the line begins the next one; the blanks before it are dropped.
-//! 3. Line breaks and indentation of the text stay, as far as there is room. A word that is wider than a line is left to the terminal.
+//! 1. A word is printed once its end is known: with the blank after it, or at the end of the text.
+//! 2. A word that does not fit on the line starts the next one; the blanks before it are dropped.
+//! 3. Line breaks and indentation of the text are kept as far as there is room. The terminal breaks words that are
+//!    wider than a line.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// A text that is being printed.
+/// The state of a text being printed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wrap {
     columns: usize,
-    /// How many columns of the current line are taken.
+    /// The number of columns used on the current line.
     used: usize,
-    /// Blanks that stand before the word if it fits the line.
+    /// Blanks to print before the word if it fits on the line.
     blanks: String,
     word: String,
 }
 
 impl Wrap {
-    /// Returns the beginning of a text on a terminal with so many columns.
+    /// Starts a text on a terminal of that width.
     pub(crate) fn new(columns: usize) -> Self {
         Self { columns: columns.max(1), ..Self::default() }
     }
 
-    /// Takes the next piece, and returns what can be printed.
+    /// Adds the next piece, and returns what can be printed.
     pub(crate) fn push(&mut self, piece: &str) -> String {
         let mut out = String::new();
         for char in piece.chars() {
@@ -45,7 +46,7 @@ impl Wrap {
         out
     }
 
-    /// Returns what is left to be printed: nothing follows for now. More may be said behind it later.
+    /// Returns the text still to be printed, for when no more arrives for now. More pieces may follow later.
     pub(crate) fn end(&mut self) -> String {
         let mut out = String::new();
         self.flush(&mut out);
@@ -69,7 +70,7 @@ impl Wrap {
             out.push('\n');
             self.used = width(&word);
         } else if needed > self.columns && width(&word) <= self.columns {
-            // Less of its indentation, rather than a word that is cut.
+            // Reduce the indentation rather than cut the word.
             out.extend(std::iter::repeat_n(' ', self.columns - width(&word)));
             self.used = self.columns;
         } else {
@@ -78,13 +79,13 @@ impl Wrap {
         }
         out.push_str(&word);
         if self.used > self.columns {
-            // The terminal has broken it.
+            // The terminal has broken the word.
             self.used = (self.used - 1) % self.columns + 1;
         }
     }
 }
 
-/// Returns how many columns a text takes; a tab is taken to be as wide as it gets.
+/// Returns the width of a text in columns; a tab counts as its maximum width.
 fn width(text: &str) -> usize {
     match text.contains('\t') {
         true => text.chars().map(|it| if it == '\t' { 8 } else { it.width().unwrap_or(0) }).sum(),

@@ -1,4 +1,4 @@
-//! Reads a file of `blocks/`: the fields of a block as front matter, its text as the body.
+//! Reads a file of `blocks/`: the fields of a block from the front matter, its text from the body.
 
 use contexture_compose::tags::block_tag_name;
 use contexture_compose::{Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Text};
@@ -29,7 +29,7 @@ const FIELDS: [&str; 12] = [
     "raw",
 ];
 
-/// What other tools call a block's fields, and what to do here instead.
+/// Names that other tools use for a block's fields, with a hint on what to write here instead.
 const ELSEWHERE: [(&str, &str); 6] = [
     ("content", "the text of a block is the body of its file, below the front matter"),
     ("template", "the text of a block is the body of its file, below the front matter; it is a template"),
@@ -39,16 +39,16 @@ const ELSEWHERE: [(&str, &str); 6] = [
     ("kind", "a block's place is said by `message`, `scope` and `mode`"),
 ];
 
-/// What was read of a block file.
+/// A parsed block definition.
 pub(crate) struct BlockFile {
     pub(crate) block: Block,
-    /// Its name as a tag.
+    /// Its name in tag form.
     pub(crate) name: String,
-    /// How it is laid out in the system message, if it stands there in the author's place.
+    /// Its place in the system message, if it appears at the position the author chose.
     pub(crate) spot: Option<Spot>,
 }
 
-/// Reads a block file; `prompts` are the ids that there are.
+/// Reads a block file; `prompts` has the ids of all prompts.
 pub(crate) fn block_file<'p>(
     reader: &mut Reader<'_>,
     document: Document,
@@ -107,7 +107,7 @@ pub(crate) fn block_file<'p>(
     BlockFile { block: Block::from(definition), name, spot }
 }
 
-/// Opens the front matter; keys that a block does not have are noted.
+/// Opens the front matter and records unknown keys.
 fn fields<'n>(reader: &mut Reader<'_>, front: &'n Node) -> Fields<'n> {
     let elsewhere = |key: &str| ELSEWHERE.iter().find(|(it, _)| *it == key).map(|(_, hint)| *hint);
     reader.fields_but(front, &FIELDS, |pair| {
@@ -121,7 +121,7 @@ fn whole_number(node: &Node) -> Result<i32, Problem> {
     decode::value(node).map_err(|_| decode::wrong(node, "a whole number"))
 }
 
-/// Returns the name as it is given, and as a tag.
+/// Returns the name as given and in tag form.
 fn name(reader: &mut Reader<'_>, fields: Fields<'_>) -> (String, String) {
     let node = fields.get("name");
     let given = node.and_then(|it| reader.take("name", decode::word(it)));

@@ -1,7 +1,7 @@
-//! The blocks of a project: one unit per file of `blocks/`, and which prompts they apply to.
+//! The blocks of a project: one unit per file of `blocks/`, and the prompts that each applies to.
 //!
-//! The rule, in full: a block applies to all prompts, or to those that `agents` lists. It stands behind the entries of
-//! the prompt, by `order` and name, unless an entry of the prompt names it: then it stands there, and only there.
+//! The full rule: a block applies to all prompts, or to those that `agents` lists. It follows the entries of the
+//! prompt, ordered by `order` and name. If an entry of the prompt names the block, it appears only at that entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,20 +20,20 @@ use crate::reader::{Reader, Shelf};
 use crate::yaml::{Data, Node};
 use contexture_template::did_you_mean;
 
-/// Stands among the files that a unit reads if it names a block.
+/// Recorded as a dependency of a unit that names a block.
 pub(crate) const BLOCKS: &str = "blocks/";
-/// Stands among the files that a unit reads if it names a prompt.
+/// Recorded as a dependency of a unit that names a prompt.
 pub(crate) const PROMPTS: &str = "prompts/";
 
 /// The units of all block files, by file.
 pub(crate) type Blocks = BTreeMap<String, Arc<BlockUnit>>;
 
-/// A block file, read.
+/// A parsed block file.
 #[derive(Debug)]
 pub(crate) struct BlockUnit {
-    /// There unless the file has a fault.
+    /// `None` if the file has a fault.
     pub(crate) block: Option<Block>,
-    /// Its name as a tag.
+    /// Its name in tag form.
     pub(crate) name: String,
     order: i32,
     agents: Vec<String>,
@@ -44,7 +44,7 @@ pub(crate) struct BlockUnit {
     pub(crate) places: Places,
 }
 
-/// Reads the block files; takes over from `previous` what has not changed. `prompts` are the ids of all prompts.
+/// Reads the block files, and reuses unchanged units from `previous`. `prompts` has the ids of all prompts.
 pub(crate) fn blocks(
     shelf: Shelf<'_>,
     prompts: &BTreeSet<String>,
@@ -91,18 +91,18 @@ fn unreadable(file: &str, error: ProjectError) -> BlockUnit {
     }
 }
 
-/// Returns the name of a block file that declares none.
+/// Returns the default name of a block: its file name without folder and extension.
 pub(crate) fn file_name(file: &str) -> &str {
     let name = file.strip_prefix(BLOCKS).unwrap_or(file);
     name.strip_suffix(".md").unwrap_or(name)
 }
 
-/// Returns the names of all blocks by file, to see whether they changed.
+/// Returns the names of all blocks by file, to detect changes.
 pub(crate) fn names(blocks: &Blocks) -> Vec<(&str, &str)> {
     blocks.iter().map(|(file, it)| (file.as_str(), it.name.as_str())).collect()
 }
 
-/// Returns the blocks that apply to a prompt, by `order` and name, with their files.
+/// Returns the blocks that apply to a prompt with their files, sorted by `order` and name.
 pub(crate) fn applying<'a>(blocks: &'a Blocks, prompt: &str) -> Vec<(&'a str, &'a Arc<BlockUnit>)> {
     let applies = |it: &BlockUnit| it.agents.is_empty() || it.agents.iter().any(|it| it == prompt);
     let mut found: Vec<_> = blocks.iter().filter(|(_, it)| applies(it)).collect();
@@ -110,7 +110,7 @@ pub(crate) fn applying<'a>(blocks: &'a Blocks, prompt: &str) -> Vec<(&'a str, &'
     found.into_iter().map(|(file, unit)| (file.as_str(), unit)).collect()
 }
 
-/// Reads an entry that names a block. What is wrong is noted; the entry is then nothing.
+/// Reads an entry that names a block. Problems are recorded and the entry becomes `Nothing`.
 pub(crate) fn named_block(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry {
     let shelf = reader.shelf;
     reader.reads.insert(BLOCKS.to_owned());

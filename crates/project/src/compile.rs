@@ -1,14 +1,14 @@
-//! From the files of a project to contexts and prompts.
+//! Compiles the files of a project to contexts and prompts.
 //!
-//! In come [`Sources`], out comes a [`Compiled`]: one unit per context and prompt file, each with its own faults and
-//! with the files it depends on. The rule, in full:
+//! Input is [`Sources`], output is a [`Compiled`]: one unit per context and prompt file, each with its own faults and
+//! the files it depends on. The full rule:
 //!
-//! 1. A context file is lowered once, after the contexts that it uses; a clone is the same context everywhere.
-//! 2. Contexts that use each other in a circle are never lowered; the entry that closes the circle is a fault.
-//! 3. A unit none of whose files changed is taken over from the previous compilation.
-//! 4. Blocks are read first, for any entry may name one; those that apply to a prompt are among its entries.
-//! 5. A prompt is built if nothing it reaches has a fault. What the engine refuses in a definition is `file_invalid`
-//!    here, with the file.
+//! 1. A context file is lowered once, after the contexts that it uses; clones of it are the same context everywhere.
+//! 2. Contexts that use each other in a cycle are never lowered; the entry that closes the cycle is a fault.
+//! 3. A unit whose files are all unchanged is reused from the previous compilation.
+//! 4. Blocks are read first, because any entry may name one; the blocks that apply to a prompt join its entries.
+//! 5. A prompt is built if nothing that it reaches has a fault. Definitions that the engine rejects are reported as
+//!    `file_invalid`, with the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,33 +34,33 @@ use crate::sources::Sources;
 use crate::yaml::{Data, Node};
 use contexture_template::did_you_mean;
 
-/// A context file, read.
+/// A parsed context file.
 #[derive(Debug)]
 pub(crate) struct ContextUnit {
-    /// There unless the file has a fault.
+    /// `None` if the file has a fault.
     pub(crate) context: Option<Context>,
-    /// What is wrong with this file alone.
+    /// Faults of this file alone.
     pub(crate) faults: Vec<Fault>,
-    /// Every file that it depends on, itself included, and files that were looked for in vain.
+    /// Every file that it depends on, including itself and files that were looked up but do not exist.
     pub(crate) reads: BTreeSet<String>,
-    /// How deep files are nested in it.
+    /// The nesting depth of the files it uses.
     pub(crate) height: usize,
     pub(crate) facts: Facts,
     pub(crate) spot: Option<Spot>,
     places: Places,
 }
 
-/// A prompt file, read.
+/// A parsed prompt file.
 #[derive(Debug)]
 pub(crate) struct PromptUnit {
-    /// The prompt's id, as far as it could be read.
+    /// The prompt's id: the declared one if it could be read, otherwise derived from the file name.
     pub(crate) id: String,
     pub(crate) prompt: Result<Prompt, ProjectError>,
     pub(crate) reads: BTreeSet<String>,
     pub(crate) facts: Facts,
     /// The blocks that apply to it.
     pub(crate) blocks: Vec<Arc<BlockUnit>>,
-    /// Whether the file gives any text of its own.
+    /// Whether the file itself provides any text.
     pub(crate) has_text: bool,
     pub(crate) arranges_by_author: bool,
     /// Whether its own system text changes from turn to turn.
@@ -78,7 +78,7 @@ pub(crate) struct Compiled {
     pub(crate) prompts: BTreeMap<String, Arc<PromptUnit>>,
 }
 
-/// What was compiled before, and which files have changed since.
+/// The previous compilation, and the files that changed since.
 pub(crate) struct Previous<'a> {
     pub(crate) compiled: &'a Compiled,
     pub(crate) changes: &'a BTreeSet<String>,
@@ -90,7 +90,7 @@ impl Previous<'_> {
     }
 }
 
-/// Compiles all files; takes over from `previous` what has not changed.
+/// Compiles all files, and reuses unchanged units from `previous`.
 pub(crate) fn compile(sources: &Sources, config: &Config, previous: Option<&Previous<'_>>) -> Compiled {
     let library = Library::new(sources);
     let (index, documents) = index(sources, previous);
@@ -136,7 +136,7 @@ pub(crate) fn compile(sources: &Sources, config: &Config, previous: Option<&Prev
 }
 
 impl PromptUnit {
-    /// Whether the blocks that apply to it are the same as before.
+    /// Whether the same blocks apply as before.
     fn has_same_blocks(&self, blocks: &Blocks) -> bool {
         let now = applying(blocks, &self.id);
         now.len() == self.blocks.len()
@@ -155,17 +155,17 @@ fn prompt_ids(sources: &Sources, previous: Option<&Previous<'_>>) -> BTreeSet<St
         let declared = document.as_ref().and_then(declared_id);
         declared.unwrap_or_else(|| prompt_name(file).unwrap_or(file).to_owned())
     };
-    // Only blocks ask for them.
+    // Only blocks need the ids, so projects without blocks skip this.
     match sources.of_kind(FileKind::Block).next() {
         Some(_) => sources.of_kind(FileKind::Prompt).map(id).collect(),
         None => BTreeSet::new(),
     }
 }
 
-/// The context files that were read to learn their ids.
+/// The context files that were parsed to find their ids.
 type Documents<'a> = BTreeMap<&'a str, Result<Document, ProjectError>>;
 
-/// Lists the context files with their ids.
+/// Builds the index of context files and their ids.
 fn index<'a>(sources: &'a Sources, previous: Option<&Previous<'_>>) -> (Index, Documents<'a>) {
     let mut documents = Documents::new();
     let mut ids = BTreeMap::new();
@@ -230,7 +230,7 @@ fn contexts(
     done
 }
 
-/// A context file that waits for those that it uses.
+/// A context file that waits for the contexts it uses.
 struct Pending {
     document: Result<Document, ProjectError>,
     uses: Vec<String>,
@@ -251,14 +251,14 @@ impl Pending {
     }
 }
 
-/// Reads the contexts that are left: they use each other, or use one that does.
+/// Reads the remaining contexts: those in a cycle, and those that use one in a cycle.
 fn circular(open: BTreeMap<&str, Pending>, shelf: Shelf<'_>) -> Vec<(String, Arc<ContextUnit>)> {
     let circles: BTreeMap<String, Vec<String>> =
         open.iter().map(|(file, it)| ((*file).to_owned(), it.uses.clone())).collect();
     let shelf = Shelf { circles: &circles, ..shelf };
     let units: Vec<(String, ContextUnit)> =
         open.into_iter().map(|(file, pending)| (file.to_owned(), context(file, pending, shelf))).collect();
-    // Each depends on all others: a change of one may open the circle.
+    // Each unit depends on the files of all others, since a change to any of them may break the cycle.
     let reads: BTreeSet<String> = units.iter().flat_map(|(_, it)| it.reads.iter().cloned()).collect();
     let unit = |(file, unit): (String, ContextUnit)| {
         (file, Arc::new(ContextUnit { context: None, reads: reads.clone(), ..unit }))
@@ -294,7 +294,7 @@ fn context(file: &str, pending: Pending, shelf: Shelf<'_>) -> ContextUnit {
 
 fn prompt(file: &str, shelf: Shelf<'_>, config: &Config) -> PromptUnit {
     let mut reader = Reader::new(file, shelf);
-    // A prompt without wishes of its own follows the configuration.
+    // Prompts inherit the defaults of the configuration, so every prompt depends on it.
     reader.reads.insert(CONFIG.to_owned());
     let document = match shelf.sources.text(file) {
         Ok(text) => front::split(text),
@@ -338,7 +338,7 @@ fn prompt(file: &str, shelf: Shelf<'_>, config: &Config) -> PromptUnit {
     PromptUnit { id, prompt, reads, facts, blocks, has_text, arranges_by_author, own_text_changes }
 }
 
-/// Lists the tools that the model is told to call and nobody brings.
+/// Returns a fault for each tool that `tool_choice` names and no file provides.
 fn unknown_choices<'a>(file: &str, own: &'a Facts, reached: impl Iterator<Item = &'a Facts>) -> Vec<Fault> {
     let mut known: BTreeSet<&str> = ENGINE_TOOLS.into();
     for facts in std::iter::once(own).chain(reached) {
@@ -370,7 +370,7 @@ fn unreadable(file: &str, error: ProjectError) -> PromptUnit {
     }
 }
 
-/// Returns the context files that entries reach, each once.
+/// Returns the context files that the entries reach, each once.
 pub(crate) fn reached<'a>(
     uses: &[Use],
     contexts: &'a BTreeMap<String, Arc<ContextUnit>>,

@@ -1,6 +1,6 @@
 //! `contexture.toml`: models, providers, the store, the server and compaction.
 //!
-//! Keys that nobody knows are refused by name. Nothing is read from the environment here: whoever does hands in
+//! Unknown keys are rejected by name. This module does not read the environment: callers that do pass
 //! [overrides](Config::with_overrides).
 
 use std::collections::BTreeMap;
@@ -33,77 +33,78 @@ use contexture_template::did_you_mean;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Which model is used.
+    /// The default model.
     pub model: ModelChoice,
-    /// Where models are called, by name.
+    /// The providers that serve models, by name.
     pub providers: BTreeMap<String, ProviderConfig>,
-    /// What adds to or corrects the catalogue, by `provider/model` or by the model's name alone.
+    /// Additions and corrections to the catalogue, by `provider/model` or by model name alone.
     pub models: BTreeMap<String, ModelFacts>,
-    /// Where sessions are kept.
+    /// Where sessions are stored.
     pub store: StoreConfig,
-    /// Where the server listens, and what it allows.
+    /// The listen address and the limits of the server.
     pub server: ServerConfig,
     /// When and how history is compacted.
     pub compaction: CompactionConfig,
-    /// How much history a session hands to a prompt.
+    /// How much history a session passes to a prompt.
     pub history_window: HistoryWindow,
-    /// What prompts take of it that say nothing about it.
+    /// The history setting of prompts that have none.
     pub history: HistoryDefaults,
-    /// Cache wishes of prompts that have none of their own.
+    /// The cache settings of prompts that have none.
     pub cache: CacheConfig,
-    /// What is told about runs, and to whom.
+    /// Logging and tracing.
     pub telemetry: TelemetryConfig,
 }
 
-/// What is told about runs, and to whom.
+/// Logging and tracing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TelemetryConfig {
-    /// Which log lines are printed: `off`, a level such as `info`, or a filter such as `contexture_model=debug`. Where
-    /// nothing is said a server prints `info`, and other commands print none.
+    /// The log filter: `off`, a level such as `info`, or a filter such as `contexture_model=debug`. The default is
+    /// `info` for a server and `off` for other commands.
     pub log: Option<String>,
-    /// How log lines look: `text` for people, `json` for programs.
+    /// The format of log lines: `text` for people, `json` for programs.
     pub log_format: LogFormat,
-    /// Where spans go, over OTLP and HTTP: `http://127.0.0.1:4318`. Without one they go nowhere.
+    /// The OTLP/HTTP endpoint for spans, such as `http://127.0.0.1:4318`. The command line falls back to
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT`; without either, no spans are exported.
     pub otlp_endpoint: Option<String>,
-    /// Whether spans carry what is said.
+    /// Whether spans include message content.
     pub record_content: bool,
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
-    /// A line of text.
+    /// Plain text.
     #[default]
     Text,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Which model is used.
+/// The default model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelChoice {
-    /// `provider/model`, where neither the call nor the prompt names one.
+    /// `provider/model`, used if neither the call nor the prompt names a model.
     pub default: Option<String>,
 }
 
-/// Where and how models are called.
+/// How to reach a provider.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProviderConfig {
-    /// How the provider is spoken to.
+    /// The wire format that the provider speaks.
     pub dialect: Dialect,
-    /// Its address, where it is not the dialect's own.
+    /// The base URL, if it differs from the dialect's default.
     #[serde(default)]
     pub base_url: Option<String>,
-    /// The environment variable that holds the key.
+    /// The environment variable that holds the API key.
     #[serde(default)]
     pub api_key_env: Option<String>,
 }
 
-/// Where sessions are kept.
+/// Where sessions are stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreConfig {
@@ -117,11 +118,11 @@ impl Default for StoreConfig {
     }
 }
 
-/// How much history a session hands to a prompt.
+/// How much history a session passes to a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HistoryWindow {
-    /// So many turns at most.
+    /// The maximum number of turns.
     pub turns: u32,
 }
 
@@ -131,21 +132,21 @@ impl Default for HistoryWindow {
     }
 }
 
-/// What prompts take of the history that say nothing about it.
+/// The history setting of prompts that have none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HistoryDefaults {
-    /// `true` for what the window holds (the default), `false` for nothing, or a limit.
+    /// `true` for the whole window (the default), `false` for nothing, or a limit.
     pub default: HistoryDefault,
 }
 
-/// What a prompt takes of the history.
+/// How much history a prompt uses.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "`true`, `false` or `{limit: …}`")]
 pub enum HistoryDefault {
-    /// All that the window holds, or nothing.
+    /// The whole window, or nothing.
     All(bool),
-    /// As much as a limit says.
+    /// As much as the limit allows.
     Limited(HistoryConfig),
 }
 
@@ -156,7 +157,7 @@ impl Default for HistoryDefault {
 }
 
 impl HistoryDefault {
-    /// Returns it as prompts say it.
+    /// Converts the setting to the form that prompts use.
     pub fn config(self) -> HistoryConfig {
         match self {
             HistoryDefault::All(true) => HistoryConfig::default(),
@@ -167,7 +168,7 @@ impl HistoryDefault {
 }
 
 impl Config {
-    /// Reads the text of a `contexture.toml`. Everything that is wrong is reported at once.
+    /// Parses the text of a `contexture.toml`. All faults are reported at once.
     pub fn parse(text: &str) -> Result<Self, ProjectError> {
         let problems = |problems: Vec<Problem>| {
             ProjectError::new(problems.into_iter().map(|it| it.into_fault(CONFIG)).collect())
@@ -183,9 +184,10 @@ impl Config {
         Ok(config)
     }
 
-    /// Returns the configuration with single keys replaced: `("store.url", "memory:")`. Unknown keys are refused.
+    /// Returns the configuration with some keys replaced, such as `("store.url", "memory:")`. Unknown keys are
+    /// rejected.
     ///
-    /// Below `providers` and `models`, the last word is the key and everything between is the name:
+    /// Below `providers` and `models`, the last component is the key and everything between is the name:
     /// `models.openai/gpt-4.1.context_window`.
     pub fn with_overrides(&self, overrides: &[(&str, &str)]) -> Result<Self, ProjectError> {
         let mut config = self.clone();
@@ -206,7 +208,7 @@ impl Config {
         sections.into_iter().flat_map(below).collect()
     }
 
-    /// Returns what is known of models: the catalogue, with what the configuration adds to it or corrects.
+    /// Returns the model catalogue, including the additions and corrections of the configuration.
     pub fn catalogue(&self) -> Catalogue {
         Catalogue::standard().with_models(self.models.clone())
     }
@@ -218,7 +220,7 @@ impl Config {
             Fault { hint, ..Fault::new("unknown_field", format!("unknown configuration key `{key}`")) }.into()
         };
         let path = split_key(key).ok_or_else(unknown)?;
-        // A text that looks like a number may be one: the key's own type decides.
+        // A text that looks like a number may be one: the type of the key decides.
         let candidates = [Some(Value::String(text.to_owned())), scalar(text), Some(list(text))];
         let mut last = None;
         for value in candidates.into_iter().flatten() {
@@ -229,7 +231,7 @@ impl Config {
             match serde_json::from_value::<Config>(json) {
                 Ok(config) => return Ok(config),
                 Err(err) if err.to_string().contains("unknown field") => return Err(unknown()),
-                // Hardly anybody means a list: what is wrong with the text itself says more.
+                // Lists are rarely intended, so the error about the plain value is more useful.
                 Err(_) if is_list => {}
                 Err(err) => last = Some(err.to_string()),
             }
@@ -259,7 +261,7 @@ fn section_place(root: &Node, section: &str) -> Place {
     }
 }
 
-/// Splits a dotted key; names of providers and models may hold dots.
+/// Splits a dotted key; the names of providers and models may contain dots.
 fn split_key(key: &str) -> Option<Vec<String>> {
     let (section, rest) = key.split_once('.')?;
     let path = match section {
@@ -291,19 +293,19 @@ fn scalar(text: &str) -> Option<Value> {
     (value.is_number() || value.is_boolean()).then_some(value)
 }
 
-/// Reads a text as a list: its pieces between commas.
+/// Splits a text at commas into a list.
 fn list(text: &str) -> Value {
     text.split(',').map(str::trim).filter(|it| !it.is_empty()).map(Value::from).collect()
 }
 
-/// Lists what is wrong with each single key; `whole` if none of them is wrong alone.
+/// Returns the problems of each key on its own, or `whole` if no key is invalid on its own.
 fn deep_problems(root: &Node, whole: Vec<Problem>) -> Vec<Problem> {
     let alone = leaves(root).into_iter().filter_map(|it| decode::value::<Config>(&it).err());
     let problems: Vec<Problem> = alone.filter(|it| !it.is_absence()).collect();
     if problems.is_empty() { whole } else { problems }
 }
 
-/// Returns the tree once for each of its leaves, with nothing else in it.
+/// Returns one copy of the tree per leaf, reduced to that leaf.
 fn leaves(node: &Node) -> Vec<Node> {
     match &node.data {
         Data::Map(pairs) if !pairs.is_empty() => {
@@ -318,7 +320,7 @@ fn leaves(node: &Node) -> Vec<Node> {
     }
 }
 
-/// Parses TOML into the tree that all files are read from.
+/// Parses TOML to the tree that all files are decoded from.
 fn table(text: &str) -> Result<Node, Problem> {
     let table = DeTable::parse(text).map_err(|err| {
         let offset = err.span().map_or(0, |it| it.start);

@@ -17,7 +17,7 @@ use crate::reader::{Fields, Reader, changes_each_turn};
 use crate::sections::{Section, stripped};
 use crate::yaml::{Data, Node};
 
-/// The fields of a context; a file has its text in the body.
+/// The fields of a context; in a file, the text is the body.
 const FIELDS: [&str; 21] = [
     "id",
     "description",
@@ -83,11 +83,11 @@ fn id(reader: &mut Reader<'_>, fields: Fields<'_>) -> Option<String> {
     Some(id)
 }
 
-/// What a context says, from its body or from `text`.
+/// The content of a context, from its body or from `text`.
 struct Content {
     id: Option<String>,
     text: Option<Text>,
-    /// How many variables were noted before the text was read.
+    /// The number of variables recorded before the text was read.
     noted: usize,
 }
 
@@ -120,7 +120,7 @@ fn context(reader: &mut Reader<'_>, fields: Fields<'_>, content: Content, place:
     context = conditions(reader, fields, context);
     context = belongings(reader, &name, fields, context);
     let inferred = volatility.unwrap_or_default();
-    // Declared `cached`, a text that reads the input still differs between threads, but not between turns.
+    // A `cached` text that reads the input may differ between threads, but not between turns.
     let inferred = if layout.cached { inferred.min(Volatility::Conversation) } else { inferred };
     let spot = Spot {
         name,
@@ -140,7 +140,7 @@ fn values(reader: &mut Reader<'_>, owner: &str, node: &Node) -> Option<TagValue>
     reader.tag_value(node)
 }
 
-/// How a context is ranked and placed.
+/// The priority and placement of a context.
 #[derive(Default)]
 struct Layout {
     priority: Option<f64>,
@@ -241,7 +241,7 @@ fn belongings(reader: &mut Reader<'_>, name: &str, fields: Fields<'_>, mut conte
     context
 }
 
-/// A context that is declared stable should not read what changes.
+/// Warns if a context declared `cached` reads variables that change between turns.
 fn remark_if_volatile(reader: &mut Reader<'_>, name: &str, noted: usize, fields: Fields<'_>) {
     let read =
         reader.facts.variables.get(noted..).into_iter().flatten().find(|it| changes_each_turn(&it.path));

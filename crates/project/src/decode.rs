@@ -1,7 +1,7 @@
-//! Reads typed values out of a [`Node`], with the place of whatever does not fit.
+//! Decodes typed values from a [`Node`], and reports the position of what does not match.
 //!
-//! A node is a serde deserializer: an error carries the place of the innermost value it is about and the path to
-//! it. [`each_key`] reads a map key by key, so that all wrong keys are reported and not only the first.
+//! A node is a serde deserializer: an error carries the position of the innermost value it concerns and the path to
+//! it. [`each_key`] decodes a map key by key, so that all invalid keys are reported, not just the first.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(crate) fn value<T: DeserializeOwned>(node: &Node) -> Result<T, Problem> {
     T::deserialize(node)
 }
 
-/// Reads a map into a type; if it does not fit, returns what is wrong with each key.
+/// Decodes a map to a type; on failure returns the problems of each key.
 pub(crate) fn each_key<T: DeserializeOwned>(node: &Node) -> Result<T, Vec<Problem>> {
     let whole = match value::<T>(node) {
         Ok(value) => return Ok(value),
@@ -45,7 +45,7 @@ pub(crate) fn text(node: &Node) -> Result<String, Problem> {
     }
 }
 
-/// Reads a text, or a number or boolean as the text it was written as.
+/// Reads a text. A number or boolean is read as the text it was written as.
 pub(crate) fn word(node: &Node) -> Result<String, Problem> {
     match &node.data {
         Data::Text(text) => Ok(text.clone()),
@@ -55,7 +55,7 @@ pub(crate) fn word(node: &Node) -> Result<String, Problem> {
     }
 }
 
-/// Reads one item or a list of them.
+/// Returns the items of a list, or a single value as a list of one.
 pub(crate) fn one_or_many(node: &Node) -> &[Node] {
     match &node.data {
         Data::List(items) => items,
@@ -63,12 +63,12 @@ pub(crate) fn one_or_many(node: &Node) -> &[Node] {
     }
 }
 
-/// Reads a list of texts; one alone will do.
+/// Reads a list of texts, or a single one.
 pub(crate) fn texts(node: &Node) -> Result<Vec<String>, Problem> {
     one_or_many(node).iter().map(word).collect()
 }
 
-/// Reads a list of anything.
+/// Returns the items of a list of any type.
 pub(crate) fn list(node: &Node) -> Result<&[Node], Problem> {
     match &node.data {
         Data::List(items) => Ok(items),
@@ -76,7 +76,7 @@ pub(crate) fn list(node: &Node) -> Result<&[Node], Problem> {
     }
 }
 
-/// Reads a map.
+/// Returns the pairs of a map.
 pub(crate) fn map(node: &Node) -> Result<&[Pair], Problem> {
     match &node.data {
         Data::Map(pairs) => Ok(pairs),
@@ -84,7 +84,7 @@ pub(crate) fn map(node: &Node) -> Result<&[Pair], Problem> {
     }
 }
 
-/// Returns the pair of a map with that key.
+/// Returns the pair with that key, if the node is a map that has it.
 pub(crate) fn pair<'n>(node: &'n Node, key: &str) -> Option<&'n Pair> {
     match &node.data {
         Data::Map(pairs) => pairs.iter().find(|it| it.key == key),
@@ -92,7 +92,7 @@ pub(crate) fn pair<'n>(node: &'n Node, key: &str) -> Option<&'n Pair> {
     }
 }
 
-/// Returns the only pair of a map.
+/// Returns the pair of a map that has exactly one.
 pub(crate) fn one_pair(node: &Node) -> Option<&Pair> {
     match &node.data {
         Data::Map(pairs) => pairs.first().filter(|_| pairs.len() == 1),
@@ -118,7 +118,7 @@ pub(crate) fn duration(node: &Node) -> Result<Duration, Problem> {
     count.checked_mul(milliseconds).map(Duration::from_millis).ok_or_else(wrong)
 }
 
-/// Reads one of a few words.
+/// Reads one of a fixed set of words.
 pub(crate) fn choice<T: Copy>(node: &Node, choices: &[(&str, T)]) -> Result<T, Problem> {
     let found = match &node.data {
         Data::Text(text) => choices.iter().find(|(name, _)| name == text),
@@ -128,7 +128,7 @@ pub(crate) fn choice<T: Copy>(node: &Node, choices: &[(&str, T)]) -> Result<T, P
     found.map(|(_, value)| *value).ok_or_else(|| wrong(node, &names()))
 }
 
-/// Says what was expected and what was found.
+/// Returns the problem that states what was expected and what was found.
 pub(crate) fn wrong(node: &Node, expected: &str) -> Problem {
     Problem::invalid(format!("expected {expected}, found {}", node.describe())).at(node.place)
 }
@@ -161,7 +161,7 @@ impl Error for Problem {
     }
 }
 
-/// Says what a type is without the words of the language.
+/// Describes a type without Rust terms.
 fn in_words(expected: &dyn Expected) -> String {
     let name = expected.to_string();
     match name.as_str() {
@@ -191,7 +191,7 @@ fn found(unexpected: Unexpected<'_>) -> String {
     }
 }
 
-/// Lists what there is, where nothing is close.
+/// Returns a hint that lists the known fields, for use when no name is similar.
 pub(crate) fn known_fields(known: &[&str]) -> Option<String> {
     (!known.is_empty()).then(|| format!("known fields: {}", known.join(", ")))
 }
@@ -347,7 +347,7 @@ impl<'de> VariantAccess<'de> for Variant<'de> {
     }
 }
 
-/// Hands a visitor to a node.
+/// Passes a visitor to a node.
 struct Seed<V>(V);
 
 impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for Seed<V> {

@@ -1,4 +1,4 @@
-//! Reads `use`: names of contexts, inline contexts, blocks, `when` and `match`.
+//! Reads `use`: context names, inline contexts, blocks, `when` and `match`.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::reader::{Reader, Shelf};
 use crate::yaml::{Data, Node, Pair};
 use contexture_template::did_you_mean;
 
-/// The kinds of entries that are maps, by the key that tells them apart.
+/// The kinds of entries that are maps, by the key that identifies them.
 const KINDS: [&str; 4] = ["context", "block", "when", "match"];
 
-/// Kinds of entries that a file can't hold yet.
+/// Kinds of entries that files do not support yet.
 const LATER: [&str; 10] = [
     "skill",
     "memory",
@@ -32,7 +32,7 @@ const LATER: [&str; 10] = [
     "contributor",
 ];
 
-/// Entries with what `lint` wants to know of them.
+/// Entries, and the uses that `lint` checks.
 pub(crate) struct Entries {
     pub(crate) entries: Vec<Entry>,
     pub(crate) uses: Vec<Use>,
@@ -45,7 +45,7 @@ pub(crate) fn entries(reader: &mut Reader<'_>, node: &Node) -> Entries {
     Entries { entries, uses }
 }
 
-/// Lists the names of contexts that a `use` mentions, at any depth.
+/// Collects the context names that a `use` mentions, at any depth.
 pub(crate) fn names<'n>(node: &'n Node, found: &mut Vec<&'n str>) {
     match &node.data {
         Data::Text(name) => found.push(name),
@@ -63,7 +63,7 @@ pub(crate) fn names<'n>(node: &'n Node, found: &mut Vec<&'n str>) {
     }
 }
 
-// What is wrong is noted; the entry is then nothing, for the file will not be built.
+// Problems are recorded and the entry becomes `Nothing`: a file with problems is not built.
 fn entry(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry {
     match &node.data {
         Data::Null | Data::Bool(false) => Entry::Nothing,
@@ -124,7 +124,7 @@ fn nowhere(shelf: Shelf<'_>, name: &str) -> Problem {
     Problem::new("unknown_entry", format!("there is no context `{name}`, no file `{path}`")).hint(hint)
 }
 
-/// Names the contexts of a circle; the last file of `chain` is its first.
+/// Returns the problem for a cycle of contexts; the last file of `chain` equals its first.
 fn circle(shelf: Shelf<'_>, chain: &[String]) -> Problem {
     let source = |file: &String| format!("context:{}", shelf.index.id(file).unwrap_or(file));
     let mut steps: Vec<String> = chain.iter().map(|it| format!("{} ({it})", source(it))).collect();
@@ -136,15 +136,15 @@ fn circle(shelf: Shelf<'_>, chain: &[String]) -> Problem {
     Problem::new("depth_exceeded", message).sources(sources).hint(Some(hint))
 }
 
-/// Whether a name could be that of a file in the project.
+/// Whether a name could refer to a file in the project.
 pub(crate) fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.split('/').any(|it| it.is_empty() || it.starts_with('.'))
 }
 
-/// Returns the way from the file being read over `first` back to itself.
+/// Returns the path from the file being read through `first` back to itself.
 fn chain(reader: &Reader<'_>, first: &str) -> Option<Vec<String>> {
     let circles = reader.shelf.circles;
-    // The shortest way, so that the message is short too: each file with the way that led to it.
+    // Breadth-first search finds the shortest cycle, which keeps the message short.
     let mut ways: Vec<Vec<String>> = vec![vec![reader.file.to_owned(), first.to_owned()]];
     let mut seen = std::collections::BTreeSet::from([first.to_owned()]);
     let mut idx = 0;
@@ -205,7 +205,7 @@ fn mapped(reader: &mut Reader<'_>, node: &Node, pairs: &[Pair], uses: &mut Vec<U
     }
 }
 
-/// Returns what an entry is called: its value, or a field of it.
+/// Returns the name of an entry: its value, or one of its fields.
 fn entry_name(node: &Node) -> Option<&str> {
     match &node.data {
         Data::Text(name) => Some(name),

@@ -1,13 +1,13 @@
-//! What is wrong with a project, and where.
+//! Faults of a project, with their positions.
 //!
-//! Whatever reads a file returns [`Problem`]s, which know a place but no file. The file's reader turns them into
-//! [`Fault`]s, and a [`ProjectError`] holds all faults of a prompt at once, in the order of files and lines.
+//! The parsers return [`Problem`]s, which have a position but no file. The file's reader converts them to [`Fault`]s.
+//! A [`ProjectError`] holds all faults of a prompt at once, sorted by file and line.
 
 use std::fmt;
 
 use contexture_compose::{Error, ErrorKind};
 
-/// A position in a file: both numbers start at 1, the column counts characters.
+/// A position in a file. Line and column start at 1; the column counts characters.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Place {
     pub(crate) line: usize,
@@ -24,22 +24,22 @@ impl From<contexture_template::Place> for Place {
     }
 }
 
-/// One thing that is wrong.
+/// A single fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// A stable code, such as `unknown_field`.
     pub code: String,
-    /// What is wrong, in words.
+    /// A description of the fault.
     pub message: String,
     /// The file, relative to the project.
     pub file: Option<String>,
-    /// The line, from 1.
+    /// The line, starting at 1.
     pub line: Option<usize>,
-    /// The column in characters, from 1.
+    /// The column in characters, starting at 1.
     pub column: Option<usize>,
-    /// Everyone involved.
+    /// All sources involved.
     pub sources: Vec<String>,
-    /// What to do about it.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 
@@ -66,7 +66,7 @@ impl Fault {
         self
     }
 
-    /// Returns the place, such as `prompts/p.md:3:1`.
+    /// Returns the position, such as `prompts/p.md:3:1`.
     pub fn at(&self) -> Option<String> {
         let file = self.file.as_deref()?;
         Some(match (self.line, self.column) {
@@ -91,7 +91,7 @@ impl fmt::Display for Fault {
 }
 
 impl From<&Error> for Fault {
-    /// Takes over the error itself, without the others that were found at the same time.
+    /// Converts the error itself, without the others that were found at the same time.
     fn from(err: &Error) -> Self {
         let mut fault = Fault {
             sources: err.kind().sources(),
@@ -108,7 +108,7 @@ impl From<&Error> for Fault {
     }
 }
 
-/// Everything that is wrong at once, in the order of files and lines.
+/// All faults at once, sorted by file and line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectError {
     /// At least one fault.
@@ -116,7 +116,7 @@ pub struct ProjectError {
 }
 
 impl ProjectError {
-    /// Puts the faults in order, each once.
+    /// Sorts the faults and removes duplicates.
     pub(crate) fn new(mut faults: Vec<Fault>) -> Self {
         faults.sort_by(|one, other| one.order().cmp(&other.order()));
         faults.dedup();
@@ -158,7 +158,7 @@ impl fmt::Display for ProjectError {
 
 impl std::error::Error for ProjectError {}
 
-/// Something wrong at a place of the file that is being read.
+/// A problem at a position of the file being read.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem(Box<Parts>);
 
@@ -166,10 +166,10 @@ pub(crate) struct Problem(Box<Parts>);
 struct Parts {
     code: &'static str,
     message: String,
-    /// The field it is about, the innermost name first.
+    /// The path to the field, innermost name first.
     path: Vec<String>,
     place: Option<Place>,
-    /// Another file than the one being read: a partial's.
+    /// Set if the problem is in another file than the one being read, such as a partial.
     file: Option<String>,
     sources: Vec<String>,
     hint: Option<String>,
@@ -181,17 +181,17 @@ impl Problem {
         Self(Box::new(Parts { code, message: message.into(), ..Parts::default() }))
     }
 
-    /// A value that can't be taken.
+    /// An invalid value.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new("file_invalid", message)
     }
 
-    /// Something that should be there and is not.
+    /// A required value that is missing.
     pub(crate) fn absence(message: impl Into<String>) -> Self {
         Self::invalid(message).with(|it| it.is_absence = true)
     }
 
-    /// A template that does not parse; it knows its own file. `in_file` finds the place there.
+    /// A template that does not parse. The error has its own file; `in_file` maps its position to that file.
     pub(crate) fn of_template(
         err: &contexture_template::Error,
         in_file: impl FnOnce(Place) -> Place,
@@ -206,21 +206,21 @@ impl Problem {
         Self::invalid(fault.message).hint(fault.hint).with(|it| it.file = fault.file)
     }
 
-    /// Adds the file, unless a closer one is known.
+    /// Sets the file, unless one is already set.
     pub(crate) fn in_file(self, file: &str) -> Self {
         self.with(|it| {
             it.file.get_or_insert_with(|| file.to_owned());
         })
     }
 
-    /// Adds the place, unless a closer one is known.
+    /// Sets the position, unless one is already set.
     pub(crate) fn at(self, place: Place) -> Self {
         self.with(|it| {
             it.place.get_or_insert(place);
         })
     }
 
-    /// Adds the name of the field around it.
+    /// Adds the name of the enclosing field.
     pub(crate) fn under(self, name: impl Into<String>) -> Self {
         self.with(|it| it.path.push(name.into()))
     }
@@ -233,7 +233,7 @@ impl Problem {
         self.with(|it| it.sources = sources)
     }
 
-    /// Whether something is absent, which says nothing about what is there.
+    /// Whether the problem is a missing value: the values that are present may still be valid.
     pub(crate) fn is_absence(&self) -> bool {
         self.0.is_absence
     }
@@ -263,7 +263,7 @@ impl Problem {
     }
 }
 
-/// `["0", "tools"]`, the innermost first, is `tools[0]`.
+/// Formats a path, innermost name first: `["0", "tools"]` is `tools[0]`.
 fn dotted(path: &[String]) -> String {
     let mut out = String::new();
     for name in path.iter().rev() {

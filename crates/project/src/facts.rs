@@ -1,4 +1,4 @@
-//! What `lint` wants to know of a file, noted while it is read.
+//! Facts about a file that `lint` needs, recorded while the file is read.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::error::Place;
 use crate::spread::Spread;
 use crate::tools::ProjectTool;
 
-/// What was noted about one file.
+/// The facts about one file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     /// The global variables that its templates and conditions read.
@@ -21,49 +21,49 @@ pub(crate) struct Facts {
     pub(crate) uses: Vec<Use>,
     /// The files of the blocks that its entries name.
     pub(crate) blocks: BTreeSet<String>,
-    /// Tools that the project itself can run.
+    /// Tools that the project can run.
     pub(crate) tools: Vec<(ProjectTool, Place)>,
-    /// Tools that the application runs, unless another file says how.
+    /// Tools that the application runs, unless another file declares an HTTP call for them.
     pub(crate) plain_tools: Vec<(ToolDefinition, Place)>,
     /// Tools without a description.
     pub(crate) silent_tools: Vec<(String, Place)>,
     /// The top-level keys that it adds to the tag tree.
     pub(crate) slot: Vec<(String, Place)>,
-    /// What a `<context>` section reads of the tag tree, if there is one.
+    /// The variables that a `<context>` section reads from the tag tree, if there is such a section.
     pub(crate) section: Option<Vec<Read>>,
-    /// What the text of the user's turn reads.
+    /// The variables that the user text reads.
     pub(crate) user: Vec<Read>,
-    /// Tools that the model is told to call.
+    /// Tools that a `tool_choice` names.
     pub(crate) chosen_tools: Vec<ChosenTool>,
-    /// Where a prompt is given its id.
+    /// The position where a prompt declares its id.
     pub(crate) id: Option<Place>,
-    /// Where its templates stand.
+    /// The texts of its templates, with their positions.
     pub(crate) texts: Vec<Spread>,
-    /// Remarks that need no other file.
+    /// Warnings that depend on this file alone.
     pub(crate) remarks: Vec<Remark>,
 }
 
 impl Facts {
-    /// Returns the place in the file of what one of its templates counts as `counted`.
+    /// Maps a position that one of the templates counted to the file.
     pub(crate) fn in_file(&self, counted: Place) -> Place {
-        // Escapes let a template count further than its lines go, into the next one: something stands at the place,
-        // and whoever begins last before it has it.
+        // Escapes such as `\n` give a template more lines than its source has, so a counted position may run into the
+        // next text. Prefer a text with a visible character at the position, then the one that starts last.
         let found =
             self.texts.iter().filter_map(|it| Some(((it.has_ink(counted), it.start), it.find(counted)?)));
         found.max_by_key(|(rank, _)| *rank).map_or(counted, |(_, place)| place)
     }
 }
 
-/// A tool that the model is told to call.
+/// A tool that a `tool_choice` names.
 #[derive(Clone, Debug)]
 pub(crate) struct ChosenTool {
-    /// The field that says so, such as `adapt.openai.tool_choice`.
+    /// The field that names it, such as `adapt.openai.tool_choice`.
     pub(crate) field: String,
     pub(crate) tool: String,
     pub(crate) place: Place,
 }
 
-/// A variable that is read somewhere.
+/// A variable that a text reads.
 #[derive(Clone, Debug)]
 pub(crate) struct Read {
     pub(crate) path: Vec<String>,
@@ -71,27 +71,27 @@ pub(crate) struct Read {
     pub(crate) place: Place,
 }
 
-/// An entry that is used.
+/// A use of an entry.
 #[derive(Clone, Debug)]
 pub(crate) enum Use {
     File { path: String, place: Place },
     Inline(Spot),
 }
 
-/// How a context is laid out.
+/// Where and how a context appears in the prompt.
 #[derive(Clone, Debug)]
 pub(crate) struct Spot {
-    /// `context:brand`, or the word `context` for one without an id.
+    /// `context:brand`, or just `context` if it has no id.
     pub(crate) name: String,
     pub(crate) place: Place,
     pub(crate) volatility: Volatility,
     pub(crate) cached: bool,
-    /// Whether its text stands in the system message.
+    /// Whether its text is part of the system message.
     pub(crate) in_system: bool,
     pub(crate) uses: Vec<Use>,
 }
 
-/// A warning about a file alone.
+/// A warning that depends on one file alone.
 #[derive(Clone, Debug)]
 pub(crate) struct Remark {
     pub(crate) code: &'static str,

@@ -1,83 +1,83 @@
-//! Where the files of a project come from.
+//! File sources of a project.
 //!
-//! Only files that belong to a project are listed and read; an id from outside never becomes a file name.
+//! Only files that belong to a project are listed and read; ids from outside are never used as file names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// The largest file that is read.
+/// The maximum size of a file in bytes; larger files are not read.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// The configuration's file name.
+/// The file name of the configuration.
 pub(crate) const CONFIG: &str = "contexture.toml";
 
-/// Where the files of a project come from. Paths are relative, with `/`.
+/// A source of project files. Paths are relative and use `/`.
 ///
 /// Implementations list every file that [`read`](Self::read) can return; the order does not matter.
 pub trait Files: Send + Sync {
     /// Returns the paths of all files.
     fn list(&self) -> Result<Vec<String>, FilesError>;
 
-    /// Returns the text of a file that is listed.
+    /// Returns the text of a listed file.
     fn read(&self, path: &str) -> Result<String, FilesError>;
 
-    /// Returns the folder on this machine that holds the files, if there is one.
+    /// Returns the local folder that holds the files, if there is one.
     fn root(&self) -> Option<&Path> {
         None
     }
 }
 
-/// A file or folder that can't be read.
+/// An error reading a file or folder.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
-    /// No such file.
+    /// The file does not exist.
     #[error("`{path}` does not exist")]
     NotFound {
         /// The path.
         path: String,
     },
-    /// Too large to be a prompt.
+    /// The file exceeds the size limit.
     #[error("`{path}` is larger than {limit} bytes")]
     TooLarge {
         /// The path.
         path: String,
-        /// The limit.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// Bytes that are not text.
+    /// The file is not valid UTF-8.
     #[error("`{path}` is not UTF-8: the byte at {valid_up_to} is not part of a character")]
     NotUtf8 {
         /// The path.
         path: String,
-        /// How many bytes are text.
+        /// The number of bytes before the first invalid one.
         valid_up_to: usize,
     },
-    /// A symbolic link that leads out of the project.
+    /// A symbolic link that points outside of the project.
     #[error("`{path}` is a link that leads out of the project; such links are not followed")]
     LinkOutside {
         /// The path.
         path: String,
     },
-    /// A symbolic link to something that does not exist.
+    /// A symbolic link whose target does not exist.
     #[error("`{path}` is a link that leads nowhere")]
     LinkNowhere {
         /// The path.
         path: String,
     },
-    /// Anything else that the system says.
+    /// Any other I/O error.
     #[error("`{path}` can't be read: {source}")]
     Io {
         /// The path.
         path: String,
-        /// What the system says.
+        /// The I/O error.
         source: io::Error,
     },
 }
 
 impl FilesError {
-    /// Says what is wrong without the path, for faults that name the file themselves.
+    /// Returns the message without the path, for faults that name the file themselves.
     pub(crate) fn reason(&self) -> String {
         match self {
             FilesError::NotFound { .. } => "the file does not exist".to_owned(),
@@ -93,7 +93,7 @@ impl FilesError {
         }
     }
 
-    /// Says what to do about it.
+    /// Returns a hint on how to fix the error.
     pub(crate) fn hint(&self) -> Option<String> {
         let hint = match self {
             FilesError::LinkOutside { .. } | FilesError::LinkNowhere { .. } => {
@@ -106,13 +106,13 @@ impl FilesError {
     }
 }
 
-/// What a file is for, judged by its path.
+/// The kind of a file, determined by its path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum FileKind {
     Config,
     Prompt,
     Context,
-    /// A partial, or a file beside prompts and contexts that can only be one.
+    /// A partial, or a file next to prompts and contexts that can only be one.
     Partial,
     Block,
     Skill,
@@ -120,7 +120,7 @@ pub(crate) enum FileKind {
 }
 
 impl FileKind {
-    /// Returns what a path is for; `None` if it is no file of a project.
+    /// Returns the kind of a path, or `None` if it is not a project file.
     pub(crate) fn of(path: &str) -> Option<FileKind> {
         if path.split('/').any(|it| it.is_empty() || it.starts_with('.')) || path.contains('\\') {
             return None;
@@ -147,20 +147,20 @@ impl FileKind {
 /// The folders of a project that hold files.
 const FOLDERS: [&str; 6] = ["prompts", "contexts", "blocks", "partials", "skills", "flows"];
 
-/// A project in a real folder.
+/// A project in a folder on disk.
 ///
-/// Hidden files are skipped. Symbolic links that lead out of the folder are not followed: what should be a file of the
-/// project is listed and can't be read, so that its author learns of it.
+/// Hidden files are skipped. Symbolic links that point out of the folder are not followed. If such a link should be a
+/// file of the project, it is listed and reading it fails, so the author sees an error.
 #[derive(Clone, Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Returns the files below `root`.
+    /// Creates a file source for the folder `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self(root.into())
     }
 
-    /// Returns the folder.
+    /// Returns the root folder.
     pub fn root(&self) -> &Path {
         &self.0
     }
@@ -200,7 +200,7 @@ impl Files for Folder {
         }
         let file = fs::File::open(real).map_err(io)?;
         let mut bytes = Vec::new();
-        // One byte more than allowed is enough to know: a file may grow while it is read.
+        // The file may grow while it is read, so read at most one byte more than allowed.
         file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
             return Err(FilesError::TooLarge { path: path.to_owned(), limit: MAX_FILE_BYTES });
@@ -215,13 +215,13 @@ impl Files for Folder {
 /// Finds the files of a project.
 struct Walk {
     root: PathBuf,
-    /// Folders that were visited: a link may lead back to one.
+    /// Visited folders; a link may lead back to one of them.
     seen: BTreeSet<PathBuf>,
     found: Vec<String>,
 }
 
 impl Walk {
-    /// Notes the files of a folder and returns the folders in it.
+    /// Adds the files of a folder and returns its subfolders.
     fn folder(&mut self, folder: &str) -> Result<Vec<String>, FilesError> {
         let Some(real) = self.inside(&self.root.join(folder)) else { return Ok(Vec::new()) };
         if !real.is_dir() || !self.seen.insert(real.clone()) {
@@ -231,7 +231,7 @@ impl Walk {
         let mut folders = Vec::new();
         for entry in fs::read_dir(&real).map_err(io)? {
             let entry = entry.map_err(io)?;
-            // A name that is not text can't be named in a prompt either.
+            // Names that are not UTF-8 are skipped: a prompt could not refer to them.
             let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
             let path = format!("{folder}/{name}");
             let Some(real) = self.inside(&entry.path()) else {
@@ -250,7 +250,7 @@ impl Walk {
         Ok(folders)
     }
 
-    /// Returns the real path if it lies inside the project; a link to nowhere does not.
+    /// Returns the real path if it lies inside the project; `None` for broken links.
     fn inside(&self, path: &Path) -> Option<PathBuf> {
         path.canonicalize().ok().filter(|it| it.starts_with(&self.root))
     }
@@ -276,7 +276,7 @@ fn failed(path: &str, source: io::Error) -> FilesError {
 pub struct InMemory(pub BTreeMap<String, String>);
 
 impl InMemory {
-    /// Returns the files with those paths and texts.
+    /// Creates a file source from paths and texts.
     pub fn new<P: Into<String>, T: Into<String>>(files: impl IntoIterator<Item = (P, T)>) -> Self {
         Self(files.into_iter().map(|(path, text)| (path.into(), text.into())).collect())
     }

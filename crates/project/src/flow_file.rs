@@ -1,8 +1,8 @@
-//! One flow file: its tree of places, and the definition in it.
+//! Parses one flow file into its definition and a tree of source positions.
 //!
-//! In comes YAML, out comes a [`FlowFile`]. What the flow crate finds wrong has a path in the document; here it gets its
-//! file, line and column: those of the deepest value along the path, or of the key where the whole of what is below it is
-//! meant. Nothing is checked here that needs another file.
+//! Input is YAML, output is a [`FlowFile`]. Faults from the flow crate carry a path in the document; this module adds
+//! the file, line and column. The position is that of the deepest value along the path, or of its key if the fault
+//! concerns a whole list or map. Checks that need another file are made elsewhere.
 
 use std::sync::Arc;
 
@@ -13,35 +13,35 @@ use crate::error::{Fault, Place, Problem, ProjectError};
 use crate::yaml::{self, Data, Node};
 use contexture_template::did_you_mean;
 
-/// The folder of the flows.
+/// The folder that holds the flows.
 const FOLDER: &str = "flows/";
 
-/// A flow file, read.
+/// A parsed flow file.
 #[derive(Debug)]
 pub(crate) struct FlowFile {
     pub(crate) file: String,
-    /// The flow's id, as far as it could be read.
+    /// The flow's id: the declared one, otherwise derived from the file name.
     pub(crate) id: String,
-    /// There unless the file has a fault.
+    /// `None` if the file has a fault.
     pub(crate) definition: Option<Arc<FlowDefinition>>,
-    /// What is wrong with this file alone.
+    /// Faults of this file alone.
     pub(crate) faults: Vec<Fault>,
     tree: Node,
 }
 
-/// Returns the id of a flow whose document gives none: the path below `flows/`, without the ending.
+/// Returns the id of a flow that declares none: its path below `flows/`, without the extension.
 pub(crate) fn flow_name(file: &str) -> &str {
     let name = file.strip_prefix(FOLDER).unwrap_or(file);
     name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml")).unwrap_or(name)
 }
 
-/// Reads a flow file.
+/// Reads a flow file. Faults are collected in the result.
 pub(crate) fn flow_file(file: &str, text: Result<&str, ProjectError>) -> FlowFile {
     let text = match text {
         Ok(text) => text,
         Err(err) => return FlowFile { faults: err.faults, ..FlowFile::empty(file) },
     };
-    // Windows editors begin a file with a mark that is no part of it.
+    // Windows editors may start a file with a byte-order mark.
     let (tree, problems) = yaml::parse(text.strip_prefix('\u{feff}').unwrap_or(text), 1);
     let faults = problems.into_iter().map(|it| it.into_fault(file)).collect();
     let Some(tree) = tree else { return FlowFile { faults, ..FlowFile::empty(file) } };
@@ -54,7 +54,7 @@ pub(crate) fn flow_file(file: &str, text: Result<&str, ProjectError>) -> FlowFil
             read.faults.extend(faults);
         }
     }
-    // A key that stands twice may mean either.
+    // A duplicate key is ambiguous, so a file with any fault has no definition.
     read.definition.take_if(|_| !read.faults.is_empty());
     read
 }
@@ -77,12 +77,12 @@ impl FlowFile {
         }
     }
 
-    /// Returns where the id stands; the beginning of the file if it comes from the file's name.
+    /// Returns the position of the id, or the start of the file if the id comes from the file name.
     pub(crate) fn id_place(&self) -> Place {
         child(&self.tree, "id").map_or(Place::START, |(id, _)| id.place)
     }
 
-    /// Returns the number of a text in the list that stands at a path.
+    /// Returns the index of a text in the list at a path.
     pub(crate) fn position(&self, path: &[&str], text: &str) -> Option<String> {
         let path: Vec<String> = path.iter().map(|it| (*it).to_owned()).collect();
         let (node, _) = self.at(&path)?;
@@ -91,7 +91,7 @@ impl FlowFile {
         Some(idx.to_string())
     }
 
-    /// Returns a fault with its place in the file.
+    /// Adds the position in the file to a fault.
     pub(crate) fn fault(&self, fault: FlowFault) -> Fault {
         let problem = self.of_template(&fault).unwrap_or_else(|| {
             let problem = Problem::new(fault.code, self.with_owner(&fault.at, &fault.message));
@@ -100,7 +100,7 @@ impl FlowFile {
         problem.into_fault(&self.file)
     }
 
-    /// Says what was meant perhaps, where the flow crate can only list what there is.
+    /// Suggests a similar name where the flow crate can only list the valid ones.
     fn hint(&self, fault: &FlowFault) -> Option<String> {
         let value = self.at(&fault.at).map(|(node, _)| &node.data);
         match (fault.at.last().map(String::as_str), value) {
@@ -111,12 +111,12 @@ impl FlowFile {
         }
     }
 
-    /// Returns the deepest value along a path, with the place of its name.
+    /// Returns the value at a path, with the position of its key.
     fn at(&self, path: &[String]) -> Option<(&Node, Place)> {
         path.iter().try_fold((&self.tree, self.tree.place), |(node, _), name| child(node, name))
     }
 
-    /// Returns the place of what a fault is about.
+    /// Returns the position of the value that a fault is about.
     fn place(&self, fault: &FlowFault) -> Place {
         let mut found = (&self.tree, self.tree.place);
         for name in &fault.at {
@@ -124,14 +124,14 @@ impl FlowFile {
             found = next;
         }
         match found.0.data {
-            // What is wrong with a list or a map is meant as a whole: its name shows it best.
+            // A fault in a list or map concerns all of it, so the position is that of its key.
             Data::List(_) | Data::Map(_) | Data::Null => found.1,
             _ if fault.code == "unknown_field" => found.1,
             _ => found.0.place,
         }
     }
 
-    /// Returns the fault of a template with the place inside its text.
+    /// Converts a template fault, with the position inside the template's text.
     fn of_template(&self, fault: &FlowFault) -> Option<Problem> {
         if fault.code != "template_error" {
             return None;
@@ -154,7 +154,7 @@ impl FlowFile {
         Some(Problem::new(fault.code, message).at(place).hint(fault.hint.clone()))
     }
 
-    /// Says which node, edge or output it is about, where the words do not.
+    /// Adds the node, edge or output that the message is about, if the message does not name it.
     fn with_owner(&self, at: &[String], message: &str) -> String {
         let [what, name, ..] = at else { return message.to_owned() };
         let owner = match (what.as_str(), self.at(at).map(|(node, _)| &node.data)) {
@@ -168,7 +168,7 @@ impl FlowFile {
     }
 }
 
-/// Returns what stands under a name or a number, with the place of the name.
+/// Returns the value under a key or index, with the position of the key.
 fn child<'a>(node: &'a Node, name: &str) -> Option<(&'a Node, Place)> {
     match &node.data {
         Data::Map(pairs) => pairs.iter().find(|it| it.key == name).map(|it| (&it.value, it.place)),

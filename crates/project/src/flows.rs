@@ -1,14 +1,15 @@
-//! The flows of a project: all files together.
+//! Compiles all flow files of a project together.
 //!
-//! In come the sources and the names of prompts and tools, out comes a [`FlowUnit`] per file. The rule, in full:
+//! Input is the sources and the names of prompts and tools, output is a [`FlowUnit`] per file. The full rule:
 //!
-//! 1. Every file is read alone; those without a fault stand on one shelf, where sub-flows find each other.
-//! 2. Of two files with one id the first in order has it; the other one is a fault, and who asks for the id is told.
-//! 3. A flow is lowered if its file and those of its sub-flows could be read. Prompts and tools that its nodes name are
-//!    looked up whether it could be lowered or not.
-//! 4. A flow that is broken now keeps its last good version.
-//! 5. If neither a flow file nor a name has changed, everything is taken over. A flow that means the same as before is
-//!    the same flow.
+//! 1. Each file is parsed separately; the ones without faults can use each other as sub-flows.
+//! 2. If several files declare the same id, the first in file order owns it. The others have a fault, and looking up
+//!    the id returns an error.
+//! 3. A flow is lowered if its file and those of its sub-flows could be read. The prompts and tools that its nodes
+//!    name are checked in any case.
+//! 4. A flow that is now broken keeps its last good version.
+//! 5. If no flow file and no name has changed, everything is reused. A flow whose meaning is unchanged stays the same
+//!    flow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,39 +25,39 @@ use crate::prompt_file::prompt_name;
 use crate::sources::Sources;
 use contexture_template::did_you_mean;
 
-/// What the application has for the flows of its project, beside what is in the files. Cheap to clone.
+/// Nodes and tools that the application provides to the flows of its project. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct FlowParts {
-    /// Nodes of the application's own, for `custom` nodes.
+    /// The application's implementations for `custom` nodes.
     pub nodes: Nodes,
-    /// The names of tools that the application gives its agent.
+    /// The names of the tools that the application gives its agent.
     pub tools: Arc<BTreeSet<String>>,
 }
 
 /// The flows of a project. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flows {
-    /// By file.
+    /// Keyed by file.
     units: Arc<BTreeMap<String, FlowUnit>>,
     names: Arc<Names>,
     pub(crate) parts: FlowParts,
 }
 
-/// A flow as it is handed out.
+/// A flow as [`Project::flow`] returns it.
 #[derive(Clone, Debug)]
 pub(crate) struct FlowUnit {
     pub(crate) id: String,
-    /// The last version without a fault, or what was wrong with the only one there was.
+    /// The last version without faults, or the faults of the flow if no version was ever valid.
     pub(crate) flow: Result<Flow, ProjectError>,
-    /// What is wrong with the newest version.
+    /// The faults of the newest version.
     pub(crate) faults: Vec<Fault>,
-    /// What works in the newest version, but hardly as it is meant.
+    /// Warnings about the newest version: it works, but probably not as intended.
     pub(crate) warnings: Vec<Fault>,
-    /// The id of the newest version, if another file has it too.
+    /// The id of the newest version, if another file declares it too.
     clash: Option<String>,
 }
 
-/// What nodes may name.
+/// The names that nodes may refer to.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Names {
     prompts: BTreeSet<String>,
@@ -78,14 +79,14 @@ impl Names {
     }
 }
 
-/// What there was before, and which files have changed since.
+/// The previous flows, and the files that changed since.
 pub(crate) struct Before<'a> {
     pub(crate) flows: &'a Flows,
     pub(crate) changes: &'a BTreeSet<String>,
 }
 
 impl Flows {
-    /// Reads and checks all flows.
+    /// Parses and checks all flows.
     pub(crate) fn compile(
         sources: &Sources,
         compiled: &Compiled,
@@ -111,34 +112,34 @@ impl Flows {
         Self { units: Arc::new(units), names: Arc::new(names), parts }
     }
 
-    /// Returns all flows with their files, in the order of the files.
+    /// Iterates over all flows with their files, sorted by file.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &FlowUnit)> {
         self.units.iter().map(|(file, unit)| (file.as_str(), unit))
     }
 
-    /// Returns the flow with that id, with its file.
+    /// Returns the flow with that id and its file.
     pub(crate) fn get(&self, id: &str) -> Option<(&str, &FlowUnit)> {
         let is_good = |it: &(&str, &FlowUnit)| it.1.id == id && it.1.flow.is_ok();
         self.iter().find(is_good).or_else(|| self.iter().find(|(_, it)| it.id == id))
     }
 
-    /// Returns what is wrong with an id that several files have.
+    /// Returns the faults of an id that several files declare.
     pub(crate) fn clashes(&self, id: &str) -> Vec<Fault> {
         let units = self.units.values().filter(|it| it.clash.as_deref() == Some(id));
         units.flat_map(|it| it.faults.iter().filter(|it| it.code == DUPLICATE).cloned()).collect()
     }
 
-    /// Returns everything that is wrong with the newest versions.
+    /// Returns all faults of the newest versions.
     pub(crate) fn faults(&self) -> Vec<Fault> {
         self.units.values().flat_map(|it| it.faults.clone()).collect()
     }
 
-    /// Returns what works in the newest versions, but hardly as it is meant.
+    /// Returns all warnings about the newest versions.
     pub(crate) fn warnings(&self) -> Vec<Fault> {
         self.units.values().flat_map(|it| it.warnings.clone()).collect()
     }
 
-    /// Returns the ids of flows that are not the same as before, new ones included.
+    /// Returns the ids of changed flows, including new ones.
     pub(crate) fn changed(&self, before: &Flows) -> Vec<String> {
         let is_same = |file: &str, now: &FlowUnit| {
             before.units.get(file).is_some_and(|it| it.id == now.id && is_same(&it.flow, &now.flow))
@@ -146,7 +147,7 @@ impl Flows {
         self.iter().filter(|(file, it)| !is_same(file, it)).map(|(_, it)| it.id.clone()).collect()
     }
 
-    /// Returns the ids of flows that are gone since.
+    /// Returns the ids of flows that were removed since `before`.
     pub(crate) fn removed(&self, before: &Flows) -> Vec<String> {
         let ids: BTreeSet<&str> = self.units.values().map(|it| it.id.as_str()).collect();
         let gone = before.units.values().filter(|it| !ids.contains(it.id.as_str()));
@@ -155,8 +156,7 @@ impl Flows {
 }
 
 impl Project {
-    /// Returns the project with what the application has for its flows: nodes of its own, and tools that it gives the agent.
-    /// It stays over reloads.
+    /// Returns the project with the application's nodes and tools available to its flows. They survive reloads.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -179,13 +179,13 @@ impl Project {
         self
     }
 
-    /// Returns what the application has for its flows.
+    /// Returns the nodes and tools that the application provides to flows.
     pub fn flow_parts(&self) -> &FlowParts {
         &self.flows.parts
     }
 
-    /// Returns the flow with that id; a broken one returns its faults, and an id that several files have returns an error
-    /// that names them.
+    /// Returns the flow with that id. Fails with the faults of a broken flow, or with an error that names the files if
+    /// several declare the id.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -212,12 +212,12 @@ impl Project {
         }
     }
 
-    /// Returns all flows with their ids, in the order of their files.
+    /// Iterates over all flows with their ids, sorted by file.
     pub fn flows(&self) -> impl Iterator<Item = (&str, Result<&Flow, &ProjectError>)> {
         self.flows.iter().map(|(_, unit)| (unit.id.as_str(), unit.flow.as_ref()))
     }
 
-    /// Returns what works in a flow, but hardly as it is meant.
+    /// Returns the warnings about a flow: it works, but probably not as intended.
     pub fn flow_warnings(&self, id: &str) -> &[Fault] {
         self.flows.get(id).map_or(&[], |(_, unit)| &unit.warnings)
     }
@@ -238,11 +238,11 @@ fn is_same(one: &Result<Flow, ProjectError>, other: &Result<Flow, ProjectError>)
     }
 }
 
-/// Everything that the check of a flow looks at.
+/// The inputs for checking a flow.
 struct Desk<'a> {
     names: &'a Names,
     inputs: CompileInputs,
-    /// Whose each id is: the first file that has it.
+    /// The owner of each id: the first file that declares it.
     owners: BTreeMap<&'a str, &'a FlowFile>,
 }
 
@@ -298,7 +298,7 @@ impl<'a> Desk<'a> {
         Some(Fault { sources, hint: Some("give one of them another `id`".to_owned()), ..fault })
     }
 
-    /// Names the sub-flows that could not be read: it is not said again here what is wrong with them.
+    /// Returns a fault for each sub-flow that could not be read, without repeating that sub-flow's own faults.
     fn broken_parts(&self, file: &FlowFile) -> Vec<Fault> {
         let Some(definition) = &file.definition else { return Vec::new() };
         let fault = |(flow, node): (&str, &str)| {
@@ -330,7 +330,7 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// Says that there is no such thing, and what was meant perhaps.
+/// Returns the message for an unknown name, and a hint if a similar name exists.
 fn unknown(what: &str, name: &str, known: &BTreeSet<String>) -> (String, Option<String>) {
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let shown: String = name.chars().take(100).collect();

@@ -1,19 +1,19 @@
 //! Splits a Markdown file into its front matter and its body.
 //!
-//! The front matter stands between a first line `---` and the next line `---`; a file without that first line is
-//! all body. A byte-order mark is skipped and `\r\n` is read as `\n`, so the same text gives the same prompt on
-//! every system.
+//! The front matter is enclosed by a first line `---` and the next line `---`; a file without that first line is all
+//! body. A byte-order mark is skipped and `\r\n` is read as `\n`, so the same text gives the same prompt on every
+//! system.
 
 use crate::error::{Place, Problem};
 use crate::yaml::{self, Data, Node};
 
-/// A file, split.
+/// A file, split into front matter and body.
 #[derive(Debug)]
 pub(crate) struct Document {
     /// A map; empty if there is no front matter.
     pub(crate) front: Node,
     pub(crate) body: String,
-    /// The line of the body's first line.
+    /// The line number of the body's first line.
     pub(crate) body_line: usize,
     pub(crate) problems: Vec<Problem>,
 }
@@ -46,7 +46,7 @@ pub(crate) fn split(text: &str) -> Document {
     }
 }
 
-/// Returns what stands before the line `---`, how many lines these are, and what follows.
+/// Returns the text before the closing line `---`, its number of lines, and the text after it.
 fn closing_line(text: &str) -> Option<(&str, usize, &str)> {
     let mut offset = 0;
     for (n_lines, line) in text.split_inclusive('\n').enumerate() {

@@ -1,11 +1,12 @@
-//! Finds context files by the names that entries give them.
+//! Finds context files by the names that entries use.
 //!
-//! The rule, in full: `brand` is `contexts/brand.md`; else the only context file that declares `id: brand`; else the
-//! only `brand.md` in any folder below `contexts/`. Where several files would do, none is meant.
+//! The full rule: `brand` means `contexts/brand.md`; otherwise the only context file that declares `id: brand`;
+//! otherwise the only `brand.md` in any folder below `contexts/`. A name that matches several files is ambiguous and
+//! selects none.
 
 use std::collections::BTreeMap;
 
-/// Stands among the files that a unit reads if it found a context, or none, by more than a path.
+/// Recorded as a dependency of a unit that looked up a context by id or file name, whether it found one or not.
 pub(crate) const INDEX: &str = "contexts/";
 
 /// The context files of a project with their ids.
@@ -14,24 +15,24 @@ pub(crate) struct Index {
     ids: BTreeMap<String, String>,
     /// Files by id.
     by_id: BTreeMap<String, Vec<String>>,
-    /// Files by the last part of their path.
+    /// Files by the last component of their path.
     by_name: BTreeMap<String, Vec<String>>,
 }
 
-/// Where a name leads.
+/// The result of looking up a name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Located<'a> {
-    /// The file of that path.
+    /// The file at the path that the name spells.
     Path(&'a str),
-    /// The only file of that id or file name.
+    /// The only file with that id or file name.
     Found(&'a str),
-    /// All files that would do.
+    /// All files that match an ambiguous name.
     Several(&'a [String]),
     Nowhere,
 }
 
 impl Index {
-    /// Takes all context files with their ids.
+    /// Builds the index from all context files and their ids.
     pub(crate) fn new(ids: BTreeMap<String, String>) -> Self {
         let mut index = Index::default();
         for (file, id) in &ids {
@@ -46,7 +47,7 @@ impl Index {
         self.ids.get(file).map(String::as_str)
     }
 
-    /// Finds the file that `name` means.
+    /// Finds the file that `name` refers to.
     pub(crate) fn locate(&self, name: &str) -> Located<'_> {
         if let Some((path, _)) = self.ids.get_key_value(&context_path(name)) {
             return Located::Path(path);
@@ -60,17 +61,17 @@ impl Index {
     }
 }
 
-/// Returns the path of the context file that a name means at first.
+/// Returns the path that a context name is tried as first.
 pub(crate) fn context_path(name: &str) -> String {
     format!("contexts/{name}.md")
 }
 
-/// Returns the name by which a context file is used.
+/// Returns the name that entries use for a context file.
 pub(crate) fn context_name(path: &str) -> Option<&str> {
     path.strip_prefix("contexts/")?.strip_suffix(".md")
 }
 
-/// Returns the id of a context file that declares none: its file name, whatever folder it is in.
+/// Returns the id of a context file that declares none: its file name without the folder.
 pub(crate) fn default_id(path: &str) -> &str {
     last_part(context_name(path).unwrap_or(path))
 }

@@ -1,18 +1,25 @@
-//! A project folder as definitions.
+//! Reads a project folder and compiles it to prompts and flows.
 //!
 //! ```text
 //! files ─▶ sources ─▶ front matter and body ─▶ fields, sections, entries ─▶ units ─▶ Project
 //! ```
 //!
-//! A [`Project`] is a folder with `contexture.toml`, `prompts/**/*.md`, `contexts/**/*.md`, `partials/**` and `flows/**/*.yaml`. It is
-//! read as a whole: every prompt and every flow is compiled, everything that is wrong is reported at once with file, line and
-//! column, and nothing is read from disk afterwards until [`Project::reload`] (besides the workspace that a prompt lists).
+//! A [`Project`] is a folder with `contexture.toml`, `prompts/**/*.md`, `contexts/**/*.md`, `partials/**` and
+//! `flows/**/*.yaml`. It is read as a whole: every prompt and flow is compiled, and all faults are reported at once
+//! with file, line and column. Nothing is read from disk afterwards until [`Project::reload`], except the workspace
+//! that a prompt lists.
 //!
-//! `files` finds the files and `sources` holds their texts; `front` splits a file, `yaml` parses its front matter
-//! into a tree of places and `decode` reads types out of it; `sections` finds the texts of a body, `spread` where in
-//! the file a template stands and `partials` what it renders. `prompt_file`, `context_file` and `entries` read one file
-//! through a `reader`, `pipeline` transforms and providers; `workspace` lists a folder for the model; `index` finds contexts by name, `compile` puts all in order, `flow_file` reads a flow and
-//! `flows` checks all of them, and `lint` says what could be better.
+//! The modules, in order of use:
+//!
+//! * `files` finds the files and `sources` holds their texts.
+//! * `front` splits a file, `yaml` parses its front matter to a tree with positions, and `decode` reads types from it.
+//! * `sections` finds the texts of a body, `spread` maps template positions to the file, and `partials` finds what a
+//!   template renders.
+//! * `prompt_file`, `context_file` and `entries` read one file through a `reader`; `pipeline` reads its transforms and
+//!   providers, and `workspace` lists a folder for the model.
+//! * `index` finds contexts by name and `compile` builds all units.
+//! * `flow_file` reads a flow and `flows` checks all of them.
+//! * `lint` adds warnings.
 
 mod block_file;
 mod blocks;

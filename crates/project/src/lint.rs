@@ -1,7 +1,7 @@
-//! Says what is wrong with a project, and what could be better.
+//! Reports the faults of a project, and warnings about likely mistakes.
 //!
-//! In come the compiled units with what was noted while they were read, out come [`Lint`]s in the order of files and
-//! lines. Errors are the faults of all files, used or not. Nothing is parsed again but files that no unit reads.
+//! Input is the compiled units with the facts recorded while they were read, output is [`Lint`]s sorted by file and
+//! line. Errors are the faults of all files, used or not. Only files that no unit reads are parsed again.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,32 +22,32 @@ use crate::partials::Library;
 use crate::sources::Sources;
 use crate::yaml::Data;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// The file can't be used.
     Error,
-    /// The file works, but probably not as meant.
+    /// The file works, but probably not as intended.
     Warning,
 }
 
-/// One finding.
+/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lint {
-    /// How bad it is.
+    /// The severity.
     pub level: Level,
     /// A stable code.
     pub code: String,
-    /// What was found, in words.
+    /// A description of the finding.
     pub message: String,
     /// The file, relative to the project.
     pub file: String,
-    /// The line, from 1.
+    /// The line, starting at 1.
     pub line: usize,
-    /// The column in characters, from 1.
+    /// The column in characters, starting at 1.
     pub column: usize,
-    /// What to do about it.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 
@@ -62,11 +62,11 @@ impl fmt::Display for Lint {
     }
 }
 
-/// The variables that templates see, and the keys of `ctx`.
+/// The variables available to templates, and the keys of `ctx`.
 const GLOBALS: [&str; 3] = ["input", "ctx", "config"];
 const OF_CTX: [&str; 4] = ["session", "tenant", "user", "now"];
 
-/// Looks at all files; `faults` are those of the prompts, `of_flows` the faults and warnings of the flows.
+/// Checks all files; `faults` are those of the prompts, `of_flows` the faults and warnings of the flows.
 pub(crate) fn lint(
     sources: &Sources,
     compiled: &Compiled,
@@ -90,7 +90,7 @@ pub(crate) fn lint(
         findings.file_alone(file, &unit.facts);
         findings.prompt(file, unit);
     }
-    // What a broken prompt uses is not known for sure.
+    // The uses of a broken prompt are not fully known.
     if !is_broken {
         findings.unused_contexts();
     }
@@ -136,7 +136,7 @@ impl Findings<'_> {
         });
     }
 
-    /// Reads the files that no unit reads: skills and partials.
+    /// Parses the files that no unit reads: skills and partials.
     fn other_files(&mut self, sources: &Sources, faults: &mut Vec<Fault>) {
         let library = Library::new(sources);
         let mut note = |file: &str, problems: Vec<Problem>| {
@@ -175,7 +175,7 @@ impl Findings<'_> {
         }
     }
 
-    /// What a file says without the others.
+    /// Adds the warnings that depend on this file alone.
     fn file_alone(&mut self, file: &str, facts: &Facts) {
         for remark in &facts.remarks {
             self.warn(remark.code, remark.message.clone(), file, remark.place, remark.hint);
@@ -230,7 +230,7 @@ impl Findings<'_> {
         }
     }
 
-    /// A variable that no template of a prompt is given. What a partial reads may be an argument.
+    /// Warns about a variable that does not exist for a prompt. Variables of partials may be arguments.
     fn unknown_variable(&mut self, read: &Read) {
         let known: &[&str] = match read.path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["ctx", key, ..] if !OF_CTX.contains(&key) => &OF_CTX,
@@ -247,7 +247,7 @@ impl Findings<'_> {
         self.warn("variable_unknown", message, &read.file, read.place, Some(&hint));
     }
 
-    /// A user text that needs no input is sent with every call, also beside what the user of a chat says.
+    /// Warns if defaults fill the user text: it is sent with every call, even next to what a chat user types.
     fn user_defaults(&mut self, user: &[Read], schemas: &[&Value]) {
         let mut reads = user.iter().filter(|it| it.path.first().is_some_and(|it| it == "input"));
         let Some(first) = reads.next() else { return };
@@ -267,7 +267,7 @@ impl Findings<'_> {
         let Ok(name) = validate_tag_name(key) else { return };
         let is_read =
             section.iter().any(|it| match it.path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-                // Without a key, the template goes over all of them.
+                // Without a key, the template iterates over all of them.
                 ["config"] | ["config", "context"] => true,
                 ["config", "context", key, ..] => validate_tag_name(key).is_ok_and(|it| it == name),
                 _ => false,
@@ -280,12 +280,12 @@ impl Findings<'_> {
         }
     }
 
-    /// A stable text behind one that changes can't be read from a provider's cache.
+    /// Warns if stable text follows text that changes: a provider's cache cannot serve it.
     fn cache_order(&mut self, file: &str, unit: &PromptUnit) {
         let mut flat = Vec::new();
         self.flatten(file, &unit.facts.uses, &mut BTreeSet::new(), &mut flat);
         flat.retain(|it| it.in_system);
-        // As the engine arranges them: the prompt's own text, what is `cached`, the rest. The sort is stable.
+        // The engine's order: the prompt's own text, `cached` contexts, the rest. The sort is stable.
         flat.sort_by_key(|it| !it.cached);
         let own = "the prompt's own text";
         let mut changing = unit.own_text_changes.then(|| own.to_owned());
@@ -310,7 +310,7 @@ impl Findings<'_> {
         }
     }
 
-    /// Lists the contexts in resolved order: nested before their owners, each once.
+    /// Lists the contexts in resolved order: nested ones before their owners, each once.
     fn flatten(&self, file: &str, uses: &[Use], seen: &mut BTreeSet<String>, flat: &mut Vec<Laid>) {
         for used in uses {
             match used {
@@ -344,11 +344,11 @@ impl Findings<'_> {
     }
 }
 
-/// A context at its place in a prompt.
+/// A context at its position in a prompt.
 struct Laid {
     name: String,
     file: String,
-    /// Where it is used.
+    /// The position of the entry that uses it.
     place: Place,
     volatility: Volatility,
     cached: bool,
@@ -362,7 +362,7 @@ impl Laid {
     }
 }
 
-/// Whether a schema says anything about a path, as far as it can be followed.
+/// Whether a schema declares a path, as far as the schema can be followed.
 fn declares(schema: &Value, path: &[String]) -> bool {
     let [key, rest @ ..] = path else { return true };
     let is_open = ["$ref", "anyOf", "oneOf", "allOf", "if", "patternProperties"]
@@ -375,7 +375,7 @@ fn declares(schema: &Value, path: &[String]) -> bool {
     }
 }
 
-/// Whether a schema gives a path a default, there or above it.
+/// Whether a schema has a default for a path, at the path or above it.
 fn has_default(schema: &Value, path: &[String]) -> bool {
     if schema.get("default").is_some() {
         return true;
@@ -384,7 +384,7 @@ fn has_default(schema: &Value, path: &[String]) -> bool {
     schema.get("properties").and_then(|it| it.get(key)).is_some_and(|it| has_default(it, rest))
 }
 
-/// Below the top, a schema without properties says nothing against a key.
+/// Below the top level, a schema without properties allows any key.
 fn declares_below(schema: &Value, path: &[String]) -> bool {
     match path {
         [] => true,

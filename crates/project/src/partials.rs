@@ -1,8 +1,8 @@
 //! The partials of a project, parsed once.
 //!
-//! `{% render 'name' %}` means `NAME.md` or `NAME.liquid` in the folder of the file that is rendered, then in
-//! `partials/`. Everything that a template can reach is parsed with it, so that nothing is looked up at render
-//! time; a name that is not written in quotes finds only what some quoted name of the same template found.
+//! `{% render 'name' %}` refers to `NAME.md` or `NAME.liquid` in the folder of the file being rendered, then in
+//! `partials/`. All partials that a template can reach are parsed with it, so rendering never looks up files. A name
+//! that is not a quoted literal finds only partials that the same template also reaches by a quoted name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,25 +15,25 @@ use crate::front;
 use crate::sources::Sources;
 use crate::spread::Spread;
 
-/// Finds and parses partials; each file is parsed once.
+/// Finds partials and parses each file once.
 #[derive(Debug)]
 pub(crate) struct Library<'a> {
     sources: &'a Sources,
     parsed: Mutex<BTreeMap<String, Result<Template, Vec<Problem>>>>,
 }
 
-/// What a template reaches.
+/// The partials that a template reaches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reached {
-    /// By name, with the file.
+    /// Keyed by name, with the file.
     templates: BTreeMap<String, (String, Template)>,
-    /// Files that were read or looked for.
+    /// Files that were read or looked up.
     pub(crate) files: BTreeSet<String>,
     pub(crate) problems: Vec<Problem>,
 }
 
 impl Reached {
-    /// Returns all templates that were reached, with their files.
+    /// Returns all reached templates, with their files.
     pub(crate) fn templates(&self) -> impl Iterator<Item = &(String, Template)> {
         self.templates.values()
     }
@@ -61,7 +61,7 @@ impl<'a> Library<'a> {
         Self { sources, parsed: Mutex::default() }
     }
 
-    /// Follows the partials of a template of `file`, and theirs. `spread` knows where the template stands.
+    /// Follows the partials of a template in `file`, recursively. `spread` maps positions in the template to the file.
     pub(crate) fn reach(&self, template: &Template, file: &str, spread: &Spread) -> Reached {
         let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
         let mut reached = Reached::default();
@@ -88,7 +88,7 @@ impl<'a> Library<'a> {
         reached
     }
 
-    /// Parses the partial at a path, or returns what was made of it before.
+    /// Returns the parsed partial at a path, parsing it on first use.
     pub(crate) fn template(&self, path: &str) -> Result<Template, Vec<Problem>> {
         let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
         parsed.entry(path.to_owned()).or_insert_with(|| self.parse(path)).clone()
@@ -108,13 +108,13 @@ impl<'a> Library<'a> {
             first_line: document.body_line,
             ..ParseConfig::default()
         };
-        // An editor ends every file with a newline; it is not part of what is rendered in place.
+        // Editors end every file with a newline, which is not part of the rendered text.
         let text = document.body.strip_suffix('\n').unwrap_or(&document.body);
         Template::parse_with(text, &config).map_err(|err| vec![Problem::of_template(&err, |it| it)])
     }
 }
 
-/// The partials that a template names in quotes, with the place and the file of the tag.
+/// Returns the partials that a template names in quotes, with the position and the file of each tag.
 fn calls(template: &Template, file: &str) -> Vec<(String, Place, String)> {
     template.partials().into_iter().map(|(name, place)| (name, place.into(), file.to_owned())).collect()
 }

@@ -1,4 +1,4 @@
-//! Reads `transforms` and `providers`: what happens to the conversation of a request.
+//! Reads `transforms` and `providers`, which change the conversation of a request.
 
 use contexture_compose::{ContextProvider, Transforms, identity_and_date};
 use contexture_history::{RedactError, RedactRule, last_turns, redact, without_media, without_thinking};
@@ -13,13 +13,13 @@ use contexture_template::did_you_mean;
 const TRANSFORMS: [&str; 4] = ["without_thinking", "without_media", "last_turns", "redact"];
 const PROVIDERS: [&str; 3] = ["identity", "date", "workspace"];
 
-/// An entry of one of the lists: a name, or a map with a name and what belongs to it.
+/// An entry of one of the lists: a name, or a map from a name to its value.
 struct Named<'n> {
     name: &'n str,
     value: Option<&'n Node>,
 }
 
-/// Reads a list of transforms, in the order in which they run.
+/// Reads a list of transforms, in execution order.
 pub(crate) fn transforms(reader: &mut Reader<'_>, node: &Node) -> Transforms {
     let items = reader.take("transforms", decode::list(node)).unwrap_or_default();
     items.iter().enumerate().fold(Transforms::default(), |all, (idx, item)| {
@@ -75,7 +75,7 @@ fn rule(node: &Node) -> Result<RedactRule, Problem> {
 /// Reads a list of context providers, in the order of their messages.
 pub(crate) fn providers(reader: &mut Reader<'_>, node: &Node) -> Vec<ContextProvider> {
     let items = reader.take("providers", decode::list(node)).unwrap_or_default();
-    // An identity is told with the date, so that `date` beside it asks for nothing more.
+    // The `identity` provider includes the date, so `date` next to it adds nothing.
     let has_identity = items.iter().any(|it| named(it).is_ok_and(|it| it.name == "identity"));
     let mut n_workspaces = 0;
     let read = items.iter().enumerate().filter_map(|(idx, item)| {
@@ -90,7 +90,7 @@ pub(crate) fn providers(reader: &mut Reader<'_>, node: &Node) -> Vec<ContextProv
     read.collect()
 }
 
-/// Reads one provider; a further workspace has the folder in its name.
+/// Reads one provider. Workspaces after the first have the folder in their names.
 fn provider(
     reader: &mut Reader<'_>,
     field: &str,
@@ -116,14 +116,14 @@ fn provider(
     None
 }
 
-/// A folder to list, and when.
+/// A folder to list, and whether to list it again in every turn.
 struct Workspace {
     path: String,
     snapshot: WorkspaceSnapshot,
     real_time: bool,
 }
 
-/// A workspace is a folder of the project, or the project's own: a path, or `{path, mode}`.
+/// Reads a workspace: a folder of the project or its root, as a path or as `{path, mode}`.
 fn workspace(reader: &Reader<'_>, node: &Node) -> Result<Workspace, Problem> {
     let Data::Map(pairs) = &node.data else { return listed(reader, node, false) };
     let known = ["path", "mode"];

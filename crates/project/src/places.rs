@@ -1,7 +1,7 @@
-//! Where the things stand in files that the engine complains about later.
+//! Source positions of definitions that the engine validates later.
 //!
-//! A file that is read notes its schemas, ids, tags and input keys in [`Places`], by the notation of the engine's errors.
-//! When the engine refuses a definition, [`located`] finds the line of what it names.
+//! While a file is read, its schemas, ids, tags and input keys are recorded in [`Places`], under the names that the
+//! engine's errors use. When the engine rejects a definition, [`located`] looks up the line of what the error names.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,21 @@ use crate::decode;
 use crate::error::{Fault, Place};
 use crate::yaml::{Data, Node};
 
-/// What the engine says of definitions that can't be, whatever the input is. To the author of a file they are all the
-/// same: the file is wrong.
+/// Engine error codes for definitions that are invalid whatever the input. For the author of a file they all mean that
+/// the file is invalid.
 const OF_DEFINITIONS: [&str; 4] =
     ["schema_invalid", "tool_name_invalid", "priority_invalid", "definition_invalid"];
 
-/// The places of one file.
+/// The recorded positions of one file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
-    /// Where an owner stands, such as `prompt:output` or `context:brand`.
+    /// Positions of owners, such as `prompt:output` or `context:brand`.
     owners: BTreeMap<String, Place>,
-    /// Where a context is given its id, by the id.
+    /// Positions where contexts declare their ids, by id.
     ids: BTreeMap<String, Place>,
-    /// Where a tag stands, by its owner and its path, such as `documents.recent`.
+    /// Positions of tags, by owner and path, such as `documents.recent`.
     tags: BTreeMap<(String, String), Place>,
-    /// Where a key of the input is declared, by its owner and the key.
+    /// Positions of input key declarations, by owner and key.
     keys: BTreeMap<(String, String), Place>,
 }
 
@@ -39,14 +39,14 @@ impl Places {
         self.ids.insert(id.to_owned(), place);
     }
 
-    /// Notes the keys that a schema declares.
+    /// Records the keys that a schema declares.
     pub(crate) fn schema(&mut self, owner: &str, schema: &Node) {
         let properties = decode::pair(schema, "properties").map(|it| decode::map(&it.value));
         let keys = properties.and_then(Result::ok).unwrap_or_default();
         self.keys.extend(keys.iter().map(|it| ((owner.to_owned(), it.key.clone()), it.place)));
     }
 
-    /// Notes the tags in a value, at any depth.
+    /// Records the tags in a value, at any depth.
     pub(crate) fn tags(&mut self, owner: &str, value: &Node) {
         self.tags.insert((owner.to_owned(), String::new()), value.place);
         self.tags_under(owner, "", value);
@@ -67,7 +67,7 @@ impl Places {
         }
     }
 
-    /// Returns the place of a tag, or of the closest one around it.
+    /// Returns the position of a tag, or of its closest recorded ancestor.
     fn tag(&self, owner: &str, path: &str) -> Option<Place> {
         let mut path = path;
         loop {
@@ -82,10 +82,10 @@ impl Places {
     }
 }
 
-/// The places of all files of a prompt, its own first.
+/// The positions in all files of a prompt, the prompt's own file first.
 pub(crate) type Files<'a> = [(&'a str, &'a Places)];
 
-/// Returns what the engine refused, each fault with its file and line where they are known.
+/// Converts an engine error to faults, each with its file and line where known.
 pub(crate) fn located(err: &Error, files: &Files<'_>) -> Vec<Fault> {
     let each = std::iter::once(err).chain(err.others());
     each.map(|it| {
@@ -130,7 +130,8 @@ fn place<'a>(kind: &ErrorKind, fault: &Fault, files: &Files<'a>) -> Option<(&'a 
     exact.or_else(single)
 }
 
-/// The last source is the one that does not go with what was there.
+/// Returns the position of the tag that an error is about, searching the sources from the last: it is the one that
+/// conflicts with the earlier ones.
 fn tag<'a>(err: &TagError, files: &Files<'a>) -> Option<(&'a str, Place)> {
     let sources = err.sources();
     sources.iter().rev().find_map(|source| {

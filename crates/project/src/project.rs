@@ -20,7 +20,7 @@ use crate::sources::Sources;
 use crate::tools::ProjectTool;
 use contexture_template::did_you_mean;
 
-/// How many ids an error lists.
+/// The maximum number of ids that an error lists.
 const MAX_LISTED: usize = 20;
 
 /// A project folder, read and compiled.
@@ -50,62 +50,62 @@ pub struct Project {
     pub(crate) sources: Sources,
     config: Config,
     catalogue: Catalogue,
-    /// Keys of the configuration that somebody outside the folder decides.
+    /// Configuration keys replaced by the caller, with their values. They survive reloads.
     overrides: Vec<(String, String)>,
     pub(crate) compiled: Compiled,
-    /// By path, such as `support/refund`.
+    /// Keyed by path, such as `support/refund`.
     prompts: BTreeMap<String, Held>,
     pub(crate) flows: Flows,
 }
 
-/// A prompt as it is handed out.
+/// A prompt as [`Project::prompt`] returns it.
 #[derive(Clone, Debug)]
 struct Held {
     id: String,
-    /// The last version without a fault, or what was wrong with the only one there was.
+    /// The last version without faults, or the faults of the prompt if no version was ever valid.
     prompt: Result<Prompt, ProjectError>,
-    /// What is wrong with the newest version.
+    /// The faults of the newest version.
     faults: Vec<Fault>,
-    /// Whether the newest version has the id of another prompt.
+    /// Set if the newest version declares an id that another prompt already has.
     clash: Option<Clash>,
 }
 
-/// An id that another prompt has already.
+/// An id that another prompt already has.
 #[derive(Clone, Debug)]
 struct Clash {
     id: String,
     fault: Fault,
 }
 
-/// What [`Project::reload`] found.
+/// The changes that [`Project::reload`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reload {
-    /// The paths of prompts that were compiled again, new ones included.
+    /// The paths of recompiled prompts, including new ones.
     pub changed: Vec<String>,
-    /// The paths of prompts that are gone.
+    /// The paths of removed prompts.
     pub removed: Vec<String>,
-    /// The ids of flows that are not the same as before, new ones included.
+    /// The ids of changed flows, including new ones.
     pub changed_flows: Vec<String>,
-    /// The ids of flows that are gone.
+    /// The ids of removed flows.
     pub removed_flows: Vec<String>,
-    /// What is wrong with prompts and flows now; they keep their last good version.
+    /// The current faults of prompts and flows. Broken ones keep their last good version.
     pub faults: Vec<Fault>,
 }
 
 impl Project {
-    /// Reads the project in a folder.
+    /// Opens the project in a folder.
     pub fn open(root: impl Into<PathBuf>) -> Result<Project, ProjectError> {
         Self::from_files(Arc::new(Folder::new(root)))
     }
 
-    /// Reads a project. Fails only if the files can't be listed or `contexture.toml` is wrong: a broken prompt is
-    /// reported when it is asked for.
+    /// Reads a project. Fails only if the files cannot be listed or `contexture.toml` is invalid; [`Project::prompt`]
+    /// reports the faults of a broken prompt.
     pub fn from_files(files: Arc<dyn Files>) -> Result<Project, ProjectError> {
         Self::read(files, Vec::new(), FlowParts::default())
     }
 
-    /// Returns the project with single keys of its configuration replaced, such as `("store.url", "memory:")`; they
-    /// stay replaced over reloads. See [`Config::with_overrides`].
+    /// Returns the project with some configuration keys replaced, such as `("store.url", "memory:")`. The overrides
+    /// survive reloads. See [`Config::with_overrides`].
     pub fn with_overrides(self, overrides: Vec<(String, String)>) -> Result<Project, ProjectError> {
         if overrides.is_empty() { Ok(self) } else { Self::read(self.files, overrides, self.flows.parts) }
     }
@@ -123,17 +123,18 @@ impl Project {
         Ok(Project { files, sources, config, catalogue, overrides, compiled, prompts, flows })
     }
 
-    /// Returns the nearest folder, from `start` upwards, that holds a `contexture.toml` or `prompts/`.
+    /// Returns the nearest folder, starting at `start` and walking up, that has a `contexture.toml` or `prompts/`.
     pub fn find_root(start: &Path) -> Option<PathBuf> {
         start.ancestors().find(|it| Self::is_root(it)).map(Path::to_owned)
     }
 
-    /// Whether a folder is that of a project: it has a `contexture.toml` or a folder `prompts`.
+    /// Whether a folder is the root of a project: it has a `contexture.toml` or a `prompts` folder.
     pub fn is_root(dir: &Path) -> bool {
         dir.join(CONFIG).is_file() || dir.join("prompts").is_dir()
     }
 
-    /// Lists what is wrong with prompts, blocks and flows as their files are now, also where a last good version is used.
+    /// Lists the faults of prompts, blocks and flows in the current files, even where a last good version is still
+    /// used.
     pub fn faults(&self) -> Vec<Fault> {
         all_faults(&self.prompts, &self.compiled, &self.flows)
     }
@@ -143,18 +144,18 @@ impl Project {
         &self.config
     }
 
-    /// Returns what is known of models.
+    /// Returns the model catalogue, including the configuration's additions and corrections.
     pub fn catalogue(&self) -> &Catalogue {
         &self.catalogue
     }
 
-    /// Returns the tools that the project itself can run: HTTP calls that prompts and contexts declare.
+    /// Returns the tools that the project can run: the HTTP calls that prompts and contexts declare.
     pub fn tools(&self) -> Result<Vec<ProjectTool>, ProjectError> {
         self.compiled.tools()
     }
 
-    /// Returns the prompt with that id or path; a broken one returns its faults, and an id that several prompts have
-    /// returns an error that names them.
+    /// Returns the prompt with that id or path. Fails with the faults of a broken prompt, or with an error that names
+    /// the prompts if several share the id.
     pub fn prompt(&self, id: &str) -> Result<&Prompt, ProjectError> {
         let clashes = self.prompts.values().filter_map(|it| it.clash.as_ref()).filter(|it| it.id == id);
         let clashes: Vec<Fault> = clashes.map(|it| it.fault.clone()).collect();
@@ -169,12 +170,12 @@ impl Project {
         }
     }
 
-    /// Returns all prompts with their paths, such as `support/refund`, in the order of the paths.
+    /// Iterates over all prompts with their paths, such as `support/refund`, sorted by path.
     pub fn prompts(&self) -> impl Iterator<Item = (&str, Result<&Prompt, &ProjectError>)> {
         self.prompts.iter().map(|(path, held)| (path.as_str(), held.prompt.as_ref()))
     }
 
-    /// Returns all blocks with their files, in the order of the files; a broken one returns its faults.
+    /// Iterates over all blocks with their files, sorted by file; a broken block yields its faults.
     pub fn blocks(&self) -> impl Iterator<Item = (&str, Result<&Block, ProjectError>)> {
         self.compiled.blocks.iter().map(|(file, unit)| {
             let block = unit.block.as_ref().ok_or_else(|| ProjectError::new(unit.faults.clone()));
@@ -182,7 +183,7 @@ impl Project {
         })
     }
 
-    /// Returns the block with that name, in any spelling.
+    /// Returns the block with that name; any spelling that gives the same tag name matches.
     pub fn block(&self, name: &str) -> Result<&Block, ProjectError> {
         let tag = block_tag_name(name).unwrap_or_else(|_| name.to_owned());
         match self.compiled.blocks.values().find(|it| it.name == tag) {
@@ -197,8 +198,8 @@ impl Project {
         }
     }
 
-    /// Returns the options for a pass: the model of the call, of the prompt or of the configuration, in this order,
-    /// with what the catalogue and the configuration know of it.
+    /// Returns the options for a pass. The model is that of the call, the prompt or the configuration, in this order;
+    /// its limits come from the catalogue and the configuration.
     pub fn options(&self, prompt: &Prompt, provider: Option<&str>, model: Option<&str>) -> ResolveOptions {
         let own = prompt.definition().model.as_deref();
         let default = self.config.model.default.as_deref().filter(|it| serves(it, provider));
@@ -211,7 +212,7 @@ impl Project {
         let (facts, window_assumed) = facts.unwrap_or_default();
         ResolveOptions {
             provider: provider.map(str::to_owned),
-            // What the prompt names itself the engine finds there.
+            // The engine reads the prompt's own model from its definition.
             model: model.or(default.filter(|_| own.is_none())).map(str::to_owned),
             limits: ModelLimits {
                 context_window: facts.context_window,
@@ -224,8 +225,8 @@ impl Project {
         }
     }
 
-    /// Returns what an error of one of the prompts means in the files: a template that failed is told with its place
-    /// there, also where the text is indented or folded.
+    /// Maps an error from one of the prompts to the project's files: template errors get their position in the file,
+    /// even where the text is indented or folded.
     pub fn error(&self, err: &contexture_compose::Error) -> ProjectError {
         let mut error = ProjectError::from(err);
         for fault in &mut error.faults {
@@ -242,8 +243,8 @@ impl Project {
         error
     }
 
-    /// Reads the files again. What depends on a changed file is compiled again; a prompt that is broken now keeps
-    /// its last good version, and so does a flow. On an error everything stays as it was.
+    /// Reads the files again and recompiles what depends on a changed file. A prompt or flow that is now broken keeps
+    /// its last good version. On an error nothing changes.
     pub fn reload(&mut self) -> Result<Reload, ProjectError> {
         let (sources, config) = read(&*self.files, &self.overrides)?;
         let changes = sources.changes(&self.sources);
@@ -269,7 +270,7 @@ impl Project {
         Ok(reload)
     }
 
-    /// Lists what is wrong with any file, and what could be better.
+    /// Lists the faults and warnings of all files.
     pub fn lint(&self) -> Vec<Lint> {
         let faults = self.prompts.values().flat_map(|it| it.faults.clone()).collect();
         lint(&self.sources, &self.compiled, faults, (self.flows.faults(), self.flows.warnings()))
@@ -284,7 +285,7 @@ impl Project {
     }
 }
 
-/// Lists the ids that there are, behind the words that one is not.
+/// Formats the known ids for the end of a "not found" message.
 pub(crate) fn listed(known: &[&str]) -> String {
     match known.get(..MAX_LISTED) {
         Some(some) => format!("; there are: {} and {} more", some.join(", "), known.len() - MAX_LISTED),
@@ -299,7 +300,7 @@ impl fmt::Debug for Project {
     }
 }
 
-/// Whether a model named `provider/model` belongs to the provider that was asked for.
+/// Whether a model named `provider/model` belongs to the requested provider, if one was requested.
 fn serves(model: &str, provider: Option<&str>) -> bool {
     match (model.split_once('/'), provider) {
         (Some((own, _)), Some(provider)) => own == provider,
@@ -322,14 +323,15 @@ fn read(files: &dyn Files, overrides: &[(String, String)]) -> Result<(Sources, C
     Ok((sources, config.with_overrides(&overrides)?))
 }
 
-/// Lists what is wrong with prompts, blocks and flows. A context that no prompt uses stands in nobody's way.
+/// Lists the faults of prompts, blocks and flows. Faults in a context that no prompt uses are left out: they break
+/// nothing.
 fn all_faults(prompts: &BTreeMap<String, Held>, compiled: &Compiled, flows: &Flows) -> Vec<Fault> {
     let of_prompts = prompts.values().flat_map(|it| it.faults.iter().cloned());
     let of_blocks = compiled.blocks.values().flat_map(|it| it.faults.iter().cloned());
     ProjectError::new(of_prompts.chain(of_blocks).chain(flows.faults()).collect()).faults
 }
 
-/// Decides what is handed out: the new version of each prompt, or its last good one.
+/// Selects the version of each prompt to serve: the new one, or the last good one.
 fn held(compiled: &Compiled, before: &BTreeMap<String, Held>) -> BTreeMap<String, Held> {
     let mut held: BTreeMap<String, Held> = BTreeMap::new();
     let mut owners: BTreeMap<&str, &str> = BTreeMap::new();

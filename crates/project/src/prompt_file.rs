@@ -54,12 +54,12 @@ const FIELDS: [&str; 28] = [
 const ADAPT_FIELDS: [&str; 6] =
     ["prepend_system", "append_system", "prepend_prompt", "append_prompt", "settings", "tool_choice"];
 
-/// Returns the path by which a prompt file is known: `support/refund`.
+/// Returns the path that identifies a prompt file, such as `support/refund`.
 pub(crate) fn prompt_name(file: &str) -> Option<&str> {
     file.strip_prefix("prompts/")?.strip_suffix(".md")
 }
 
-/// Reads a prompt file. What is wrong is noted in the reader.
+/// Reads a prompt file. Problems are recorded in the reader.
 pub(crate) fn prompt_file(reader: &mut Reader<'_>, document: Document, config: &Config) -> Definition {
     reader.problems(document.problems);
     let fields = reader.fields(&document.front, &FIELDS);
@@ -226,7 +226,7 @@ fn slot(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body, definition: &m
     }
 }
 
-/// Checks the messages in the context slot, each at its place.
+/// Checks the roles of the messages in the context slot.
 fn roles(reader: &mut Reader<'_>, node: &Node) {
     match &node.data {
         Data::List(items) => items.iter().for_each(|it| roles(reader, it)),
@@ -256,7 +256,7 @@ fn schemas(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definit
     }
 }
 
-/// Reads the input's schema; the keys that win over entries may be listed in it.
+/// Reads the input schema, which may also list the keys that override entries.
 fn input(reader: &mut Reader<'_>, node: &Node, overrides: &mut Vec<String>) -> Option<Schema> {
     let pairs = reader.take("input", decode::map(node))?;
     reader.places.schema("prompt", node);
@@ -287,7 +287,7 @@ fn generation(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Defi
     definition.tool_choice = tool_choice(reader, fields, "tool_choice");
 }
 
-/// Reads what is taken of the history: `false` is nothing, `true` what the window holds.
+/// Reads the history setting: `false` for none, `true` for the whole window.
 pub(crate) fn history(reader: &mut Reader<'_>, node: &Node) -> HistoryConfig {
     if let Data::Bool(all) = node.data {
         return if all { HistoryConfig::default() } else { HistoryConfig::NONE };
@@ -362,7 +362,7 @@ fn agent(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definitio
     }
 }
 
-/// A text may stand in the front matter or in the body, not in both.
+/// Checks that no text is given both in the front matter and in the body.
 fn exclusive(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body) {
     let pairs = [
         ("system", "<system>", &body.system),
@@ -388,7 +388,7 @@ fn exclusive(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body) {
     }
 }
 
-/// Remembers where the schemas stand that the engine checks later.
+/// Records the positions of the schemas that the engine validates later.
 fn note_owners(reader: &mut Reader<'_>, fields: Fields<'_>) {
     for (field, owner) in [("input", "prompt"), ("output", "prompt:output")] {
         if let Some(pair) = fields.pair(field) {

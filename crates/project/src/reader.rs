@@ -1,4 +1,4 @@
-//! One file being read: its fields, its texts, what is wrong with it and what it depends on.
+//! The state of reading one file: its fields, texts, problems and dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,31 +22,31 @@ use crate::yaml::{Data, Node, Pair};
 use contexture_template::did_you_mean;
 use contexture_template::nearest;
 
-/// What a file may refer to.
+/// The definitions that a file may refer to.
 #[derive(Clone, Copy)]
 pub(crate) struct Shelf<'a> {
     pub(crate) sources: &'a Sources,
     pub(crate) library: &'a Library<'a>,
     pub(crate) index: &'a Index,
-    /// Blocks that were read before.
+    /// Blocks, which are read before prompts and contexts.
     pub(crate) blocks: &'a Blocks,
-    /// Contexts that were read before.
+    /// Contexts that were already read.
     pub(crate) contexts: &'a BTreeMap<String, Arc<ContextUnit>>,
-    /// For contexts that use each other: from a file to the files that it uses.
+    /// For contexts in a cycle: the files that each file uses.
     pub(crate) circles: &'a BTreeMap<String, Vec<String>>,
 }
 
-/// A file being read.
+/// Reads one file and collects its problems, dependencies and facts.
 pub(crate) struct Reader<'a> {
     pub(crate) file: &'a str,
     pub(crate) shelf: Shelf<'a>,
     problems: Vec<Problem>,
-    /// Files that were read or looked for.
+    /// Files that were read or looked up.
     pub(crate) reads: BTreeSet<String>,
     pub(crate) facts: Facts,
-    /// Where the things stand that the engine checks later.
+    /// Positions of definitions that the engine validates later.
     pub(crate) places: Places,
-    /// How deep the files are nested that it uses.
+    /// The nesting depth of the files that it uses.
     pub(crate) height: usize,
 }
 
@@ -75,28 +75,28 @@ impl<'a> Reader<'a> {
         self.facts.remarks.push(remark);
     }
 
-    /// Returns everything that was wrong.
+    /// Takes the collected problems as faults of this file.
     pub(crate) fn faults(&mut self) -> Vec<Fault> {
         let file = self.file;
         std::mem::take(&mut self.problems).into_iter().map(|it| it.into_fault(file)).collect()
     }
 
-    /// Returns the value, or notes what is wrong with the field.
+    /// Returns the value, or records the problem with the field.
     pub(crate) fn take<T>(&mut self, field: &str, result: Result<T, Problem>) -> Option<T> {
         result.map_err(|it| self.problem(it.under(field))).ok()
     }
 
-    /// Returns the value, or notes everything that is wrong with the field.
+    /// Returns the value, or records all problems with the field.
     pub(crate) fn take_all<T>(&mut self, field: &str, result: Result<T, Vec<Problem>>) -> Option<T> {
         result.map_err(|problems| problems.into_iter().for_each(|it| self.problem(it.under(field)))).ok()
     }
 
-    /// Opens a map of fields; keys that nobody knows are noted.
+    /// Opens a map of fields and records unknown keys.
     pub(crate) fn fields<'n>(&mut self, node: &'n Node, known: &'static [&'static str]) -> Fields<'n> {
         self.fields_but(node, known, |_| None)
     }
 
-    /// Opens a map of fields; `special` has its own words for some of the keys that nobody knows.
+    /// Opens a map of fields and records unknown keys; `special` may supply its own problem for some of them.
     pub(crate) fn fields_but<'n>(
         &mut self,
         node: &'n Node,
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
         self.template(node.spread(&text))
     }
 
-    /// Parses a template that stands in the file as it is, from a place on.
+    /// Parses a template that appears verbatim in the file, starting at a position.
     pub(crate) fn section(&mut self, text: &str, place: Place) -> Option<Text> {
         self.template(Spread::new(text, place, Written::Verbatim))
     }
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
         Some(Text::from_template(template, partials))
     }
 
-    /// Parses a text of this file and remembers where it stands.
+    /// Parses a text of this file and records its position.
     fn parsed<T>(
         &mut self,
         spread: Spread,
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
         Some(expression)
     }
 
-    /// Reads a value of the tag tree: every text in it is a template.
+    /// Reads a value of the tag tree, in which every text is a template.
     pub(crate) fn tag_value(&mut self, node: &Node) -> Option<TagValue> {
         Some(match &node.data {
             Data::Text(text) => TagValue::Text(self.template(node.spread(text))?),
@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Notes the top-level keys of a value of the tag tree, unless it is a message.
+    /// Records the top-level keys of a value of the tag tree, unless it is a message.
     pub(crate) fn slot_keys(&mut self, node: &Node) {
         if let Data::Map(pairs) = &node.data
             && !pairs.iter().any(|it| it.key == "role")
@@ -231,7 +231,7 @@ impl<'a> Reader<'a> {
         self.checked_list(field, node, |_| Ok(()))
     }
 
-    /// Reads a list of definitions that whoever runs them has a say about.
+    /// Reads a list of definitions; `check` validates each one, and its error becomes a problem at that item.
     pub(crate) fn checked_list<T: serde::de::DeserializeOwned>(
         &mut self,
         field: &str,
@@ -249,7 +249,7 @@ impl<'a> Reader<'a> {
         each.collect()
     }
 
-    /// Notes what the text reads that was parsed last.
+    /// Records the variables that the most recently parsed text reads.
     fn note_own(&mut self, variables: Vec<Variable>) {
         let spread = self.facts.texts.last().cloned();
         self.note(self.file, variables, |it| spread.as_ref().map_or(it, |spread| spread.in_file(it)));
@@ -265,7 +265,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether a variable may be another one in the next turn.
+/// Whether the value of a variable may change between turns.
 pub(crate) fn changes_each_turn(path: &[String]) -> bool {
     match path.first().map(String::as_str) {
         Some("input") => true,
@@ -281,7 +281,7 @@ pub(crate) struct Fields<'n> {
 }
 
 impl<'n> Fields<'n> {
-    /// Returns the value of a field; `null` is the same as nothing.
+    /// Returns the value of a field; `null` counts as absent.
     pub(crate) fn get(&self, name: &str) -> Option<&'n Node> {
         self.pair(name).map(|it| &it.value)
     }
@@ -291,23 +291,23 @@ impl<'n> Fields<'n> {
         self.pairs.iter().find(|it| it.key == name).map(|it| &it.value)
     }
 
-    /// Returns a field with the place of its name.
+    /// Returns a field with the position of its name; `null` counts as absent.
     pub(crate) fn pair(&self, name: &str) -> Option<&'n Pair> {
         self.pairs.iter().find(|it| it.key == name && !it.value.is_null())
     }
 }
 
-/// Fields that are often written beside `settings` instead of below it.
+/// Fields that authors often put next to `settings` instead of below it.
 const SETTINGS: [&str; 6] = ["temperature", "max_tokens", "top_p", "top_k", "stop", "seed"];
 
-/// A field that nobody knows.
+/// Returns the problem for an unknown field.
 pub(crate) fn unknown_field(pair: &Pair, known: &[&str]) -> Problem {
     if pair.key == "hooks" {
         let problem = Problem::invalid("`hooks` are functions: a file can't hold them");
         return problem.at(pair.place).hint(Some("add them to the prompt's definition in Rust".to_owned()));
     }
     let setting = || known.contains(&"settings").then(|| nearest(&pair.key, SETTINGS)).flatten();
-    // Prompts and contexts call the same thing by two names.
+    // Prompts and contexts use different names for the same field.
     let other = [("context", "values"), ("values", "context")]
         .into_iter()
         .find(|(one, other)| pair.key == *one && known.contains(other) && known.contains(&"use"))

@@ -1,29 +1,29 @@
 //! Finds the sections of a prompt's body.
 //!
-//! The rule, in full:
+//! The full rule:
 //!
 //! 1. `<system>`, `<user>` or `<context>` at the start of a line opens a section, which runs to its closing tag.
-//! 2. Sections are read one after the other: an opening tag inside `<system>` is prose. Only a whole `<context>` section may
-//!    stand in there: it owns the place of the tag block, exactly where it stands.
-//! 3. Each stands at most once. Newlines at both ends are stripped, and nothing else.
-//! 4. A body without any section is the system text. Text outside of sections is ignored, with a remark, beside a `<system>`
-//!    section; without one it would be the system text, so it is a fault.
+//! 2. Sections are read in sequence: an opening tag inside `<system>` is prose. The exception is a complete
+//!    `<context>` section, which puts the tag block exactly there.
+//! 3. Each section may appear once. Newlines at both ends are stripped, and nothing else.
+//! 4. A body without sections is the system text. Next to a `<system>` section, text outside of sections is ignored
+//!    with a remark; without one it would become the system text, so it is a fault.
 //!
-//! Sections are found before templates are parsed: what a template renders can't open one.
+//! Sections are found before templates are parsed, so rendered output cannot open one.
 
 use crate::error::{Place, Problem};
 
-/// The texts of a body, each with the place where it begins.
+/// The texts of a body, each with its start position.
 #[derive(Debug, Default)]
 pub(crate) struct Body {
     pub(crate) system: Option<Section>,
     pub(crate) user: Option<Section>,
     pub(crate) context: Option<Section>,
-    /// Whether the system text holds a section of its own for the context.
+    /// Whether the system text contains a `<context>` section.
     pub(crate) context_in_system: bool,
     /// The first line of prose outside of all sections.
     pub(crate) outside: Option<Place>,
-    /// Opening tags outside of any section that do not start a line.
+    /// Opening tags outside of any section that are not at the start of a line.
     pub(crate) overlooked: Vec<(&'static str, Place)>,
 }
 
@@ -31,15 +31,15 @@ pub(crate) struct Body {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Section {
     pub(crate) text: String,
-    /// Where the text begins.
+    /// The position where the text begins.
     pub(crate) place: Place,
-    /// Where the tag stands.
+    /// The position of the opening tag.
     pub(crate) tag: Place,
 }
 
 const NAMES: [&str; 3] = ["system", "user", "context"];
 
-/// Reads a body whose first line is the line `first_line` of its file.
+/// Parses a body whose first line is line `first_line` of its file.
 pub(crate) fn sections(body: &str, first_line: usize) -> (Body, Vec<Problem>) {
     let mut reading = Reading { body, first_line, found: Body::default(), problems: Vec::new() };
     let found_any = reading.all();
@@ -86,7 +86,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Reads all sections; says whether there were any.
+    /// Reads all sections; returns whether there were any.
     fn all(&mut self) -> bool {
         let mut found_any = false;
         let mut offset = 0;
@@ -155,7 +155,7 @@ impl Reading<'_> {
     }
 }
 
-/// Whether a text holds a whole `<context>` section: its opening tag starts a line.
+/// Whether a text contains a complete `<context>` section, whose opening tag starts a line.
 fn holds_context(text: &str) -> bool {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(it, _)| it + 1));
     starts.filter_map(|it| text.get(it..)).any(|it| opens(it, "context") && it.contains("</context>"))

@@ -1,46 +1,46 @@
-//! `[server]` of `contexture.toml`: where the server listens, and what it allows.
+//! `[server]` of `contexture.toml`: the listen address and the limits of the server.
 
 use serde::{Deserialize, Serialize};
 
-/// Where the server listens, and what it allows.
+/// The listen address and the limits of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerConfig {
-    /// Address and port.
+    /// The address and port to listen on.
     pub listen: String,
-    /// A file with the certificates of the server, as PEM; with `tls_key` it speaks TLS only.
+    /// A PEM file with the server's certificate chain. Set together with `tls_key`, the server accepts only TLS.
     pub tls_cert: Option<String>,
-    /// The file with the key of the first certificate, as PEM.
+    /// A PEM file with the private key of the first certificate.
     pub tls_key: Option<String>,
-    /// Which web pages may call the server: origins such as `https://app.example`, or `*` for all.
+    /// The origins that may call the server from a browser, such as `https://app.example`, or `*` for all.
     pub cors_origins: Vec<String>,
-    /// The largest body of a request.
+    /// The largest request body.
     pub max_body_bytes: u64,
-    /// How many connections are open at the same time; more of them wait.
+    /// The maximum number of open connections; further ones wait.
     pub max_connections: u32,
-    /// How long a client may take to send its request, and the server to answer where no model is called.
+    /// The time limit for receiving a request, and for answering one that calls no model.
     pub request_timeout_seconds: u64,
-    /// How long a turn may run.
+    /// The time limit of a turn.
     pub turn_timeout_seconds: u64,
-    /// How many runs of flows are driven at the same time; more of them wait.
+    /// The maximum number of flow runs driven at the same time; further ones wait.
     pub max_flow_runs: u32,
-    /// How often a stream of events says that it is alive.
+    /// The interval between heartbeats on an event stream.
     pub heartbeat_seconds: u64,
-    /// How long turns may go on when the server is told to stop; then they are interrupted.
+    /// How long running turns may take to finish at shutdown before they are interrupted.
     pub shutdown_grace_seconds: u64,
-    /// How long an instance may be silent before its turns count as interrupted, and others go on with its runs.
+    /// How long an instance may stay silent before its turns count as interrupted and other instances resume its runs.
     pub lease_seconds: u64,
-    /// How long events can be read again.
+    /// How long events stay readable.
     pub events_retention_hours: u64,
-    /// How long it can be looked up what a model saw.
+    /// How long the record of what a model saw is kept.
     pub passes_retention_hours: u64,
-    /// How long runs of flows are kept that are over.
+    /// How long finished flow runs are kept.
     pub runs_retention_hours: u64,
-    /// How often changed files are looked for; 0 never.
+    /// How often to check for changed files; 0 disables reloading.
     pub reload_seconds: u64,
-    /// How many requests a key may make in a minute, where the key does not say; 0 any number.
+    /// The number of requests per minute for keys without their own limit; 0 means unlimited.
     pub requests_per_minute: u32,
-    /// How many requests of a key may run at the same time, where the key does not say; 0 any number.
+    /// The number of concurrent requests for keys without their own limit; 0 means unlimited.
     pub concurrent_requests: u32,
 }
 

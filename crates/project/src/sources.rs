@@ -1,4 +1,4 @@
-//! The files of a project as they were read at one moment.
+//! A snapshot of the files of a project.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::{Fault, ProjectError};
 use crate::files::{FileKind, Files, FilesError};
 
-/// The text of every file of a project, or why it could not be read.
+/// The text of every file of a project, or the reason it could not be read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     files: BTreeMap<String, Result<Arc<str>, Fault>>,
@@ -16,7 +16,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Reads all files of a project; fails only if they can't be listed.
+    /// Reads all files of a project. Fails only if they cannot be listed.
     pub(crate) fn read(files: &dyn Files) -> Result<Self, FilesError> {
         let paths = files.list()?.into_iter().filter(|it| FileKind::of(it).is_some());
         let read = |path: String| {
@@ -47,7 +47,7 @@ impl Sources {
         }
     }
 
-    /// Returns the paths of one kind, in order.
+    /// Returns the paths of one kind, sorted.
     pub(crate) fn of_kind(&self, kind: FileKind) -> impl Iterator<Item = &str> {
         self.files.keys().map(String::as_str).filter(move |it| FileKind::of(it) == Some(kind))
     }

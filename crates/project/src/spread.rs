@@ -1,8 +1,8 @@
-//! Templates in their files: from a place that a template counts to the place in the file.
+//! Maps positions in a template to positions in its file.
 //!
-//! A template counts lines and columns through its own text, from the place where it begins. In a front matter the
-//! text may be written otherwise: indented, folded, in quotes. What stays the same are the characters that are not
-//! white space, so a place is found again by how many of them stand before it.
+//! A template counts lines and columns in its own text, from the position where it begins. In front matter that text
+//! may be written differently: indented, folded or quoted. The non-whitespace characters stay the same, so a position
+//! is mapped by counting how many of them precede it.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::error::Place;
 /// How a text is written in its file.
 #[derive(Clone, Debug)]
 pub(crate) enum Written {
-    /// As it is: lines and columns can be counted through.
+    /// Verbatim: lines and columns match those of the file.
     Verbatim,
-    /// With other white space, beginning at a place.
+    /// With different whitespace, starting at a position.
     Spread { raw: Lines, place: Place },
-    /// With escapes: only its beginning can be told.
+    /// With escapes: only the start position is known.
     Escaped,
 }
 
 impl Written {
-    /// Returns how `text` is written as `raw`, which begins at `place`.
+    /// Compares `text` with its source `raw`, which begins at `place`.
     pub(crate) fn spread(text: &str, raw: &str, place: Place) -> Self {
         let mut rest = raw.chars().filter(is_ink);
         match text.chars().filter(is_ink).all(|it| rest.next() == Some(it)) {
@@ -30,11 +30,11 @@ impl Written {
     }
 }
 
-/// A template in its file.
+/// A template and its position in the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Spread {
     lines: Lines,
-    /// Where the template begins to count.
+    /// The position that the template counts from.
     pub(crate) start: Place,
     written: Written,
 }
@@ -49,12 +49,12 @@ impl Spread {
         &self.lines.text
     }
 
-    /// Returns the place in the file; the same place if it is none of this text.
+    /// Maps a position to the file; returns it unchanged if it lies outside this text.
     pub(crate) fn in_file(&self, counted: Place) -> Place {
         self.find(counted).unwrap_or(counted)
     }
 
-    /// Whether something can be seen at a place.
+    /// Whether the character at a position is not whitespace.
     pub(crate) fn has_ink(&self, counted: Place) -> bool {
         let char = self.position(counted).and_then(|(line_idx, column_idx)| {
             self.lines.line(line_idx).and_then(|(line, _)| line.chars().nth(column_idx))
@@ -62,7 +62,7 @@ impl Spread {
         char.is_some_and(|it| is_ink(&it))
     }
 
-    /// Returns the place in the file of what the template counts as `counted`, if that is in its text.
+    /// Maps a position to the file, if it lies in this text.
     pub(crate) fn find(&self, counted: Place) -> Option<Place> {
         let (line_idx, column_idx) = self.position(counted)?;
         let (line, ink_before) = self.lines.line(line_idx)?;
@@ -79,7 +79,7 @@ impl Spread {
         })
     }
 
-    /// Returns the line of the text and the column in it, both from 0.
+    /// Returns the line and column in the text, both counted from 0.
     fn position(&self, counted: Place) -> Option<(usize, usize)> {
         let line_idx = counted.line.checked_sub(self.start.line)?;
         let first_column = if line_idx == 0 { self.start.column } else { 1 };
@@ -87,8 +87,8 @@ impl Spread {
     }
 }
 
-/// A text that knows where its lines begin and how many characters stand before each that are no white space: a text
-/// may read thousands of variables.
+/// A text with the offset of each line and the number of non-whitespace characters before it. They are computed once,
+/// because a text may read thousands of variables.
 #[derive(Clone, Debug)]
 pub(crate) struct Lines {
     text: Arc<str>,
@@ -108,14 +108,15 @@ impl Lines {
         Self { text: Arc::from(text), starts: starts.into(), n_ink }
     }
 
-    /// Returns a line and how much ink stands before it.
+    /// Returns a line and the number of non-whitespace characters before it.
     fn line(&self, line_idx: usize) -> Option<(&str, usize)> {
         let (start, ink_before) = *self.starts.get(line_idx)?;
         let end = self.starts.get(line_idx + 1).map_or(self.text.len(), |(next, _)| next - 1);
         Some((self.text.get(start..end)?, ink_before))
     }
 
-    /// Returns the place of the character before which `ink_before` others stand; the text begins at `first`.
+    /// Returns the position of the non-whitespace character with `ink_before` others before it; the text begins at
+    /// `first`.
     fn behind(&self, ink_before: usize, first: Place) -> Place {
         if ink_before >= self.n_ink {
             let last = self.n_ink.checked_sub(1).map(|it| self.behind(it, first));

@@ -1,7 +1,7 @@
-//! Tools that a project declares: what the model sees, and the HTTP call behind it where there is one.
+//! Tools that a project declares: the definition for the model, and optionally the HTTP call that implements it.
 //!
-//! Two files may declare one tool alike, and only one of them need say how it is run. Declared differently it is a fault of the
-//! project, because a tool is found by its name when it is run.
+//! Several files may declare the same tool if the declarations are equal; only one of them has to define how it runs.
+//! Conflicting declarations are a fault, because a tool is looked up by name when it runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,23 +18,23 @@ use crate::decode;
 use crate::error::{Fault, Place, Problem, ProjectError};
 use crate::yaml::Node;
 
-/// A tool that the project itself can run.
+/// A tool that the project can run without the application.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProjectTool {
-    /// What the model sees.
+    /// The definition that the model sees.
     pub tool: ToolDefinition,
-    /// The call behind it.
+    /// The HTTP call that implements the tool.
     pub http: HttpTool,
-    /// Whether a person decides before each call.
+    /// Whether each call needs a person's approval.
     pub approval: bool,
-    /// How long a call may take.
+    /// The time limit of a call.
     pub timeout: Option<Duration>,
-    /// Whether no other call may run at the same time.
+    /// Whether calls run alone, never in parallel with other calls.
     pub alone: bool,
 }
 
 impl ProjectTool {
-    /// Returns the tool, ready to run.
+    /// Returns a runnable tool that makes its HTTP calls through `caller`.
     pub fn into_agent_tool(self, caller: Arc<dyn HttpCaller>) -> Result<Tool, ToolRefused> {
         let tool = self.http.into_tool(self.tool, self.timeout, caller)?;
         let tool = if self.approval { tool.needs_approval() } else { tool };
@@ -42,7 +42,7 @@ impl ProjectTool {
     }
 }
 
-/// A tool as it is written.
+/// A tool as declared in a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Declared {
@@ -58,7 +58,7 @@ struct Declared {
     alone: bool,
 }
 
-/// Reads a tool, and how it is run if the file says so.
+/// Reads a tool, and its HTTP call if the file declares one.
 pub(crate) fn tool(node: &Node) -> Result<(ToolDefinition, Option<ProjectTool>), Vec<Problem>> {
     let Declared { name, description, parameters, http, approval, timeout, alone } =
         decode::each_key::<Declared>(node)?;
@@ -97,7 +97,7 @@ pub(crate) fn tool(node: &Node) -> Result<(ToolDefinition, Option<ProjectTool>),
     Ok((tool.clone(), Some(ProjectTool { tool, http, approval, timeout, alone })))
 }
 
-/// What a schema can say about an object, of what JSON Schema has.
+/// The JSON Schema keywords that may appear in the schema of an object.
 const OF_OBJECTS: [&str; 24] = [
     "additionalProperties",
     "allOf",
@@ -125,7 +125,7 @@ const OF_OBJECTS: [&str; 24] = [
     "title",
 ];
 
-/// Checks that `parameters` are the JSON Schema of an object: a model calls a tool with named arguments.
+/// Checks that `parameters` is the JSON Schema of an object, since a model calls a tool with named arguments.
 fn check_parameters(schema: &Value) -> Result<(), Problem> {
     let Value::Object(fields) = schema else {
         return Err(Problem::invalid("expected the JSON Schema of an object, such as `{type: object}`"));
@@ -150,17 +150,17 @@ fn check_parameters(schema: &Value) -> Result<(), Problem> {
     SchemaValidator::check(schema).map_err(|err| Problem::invalid(format!("the schema can't be used: {err}")))
 }
 
-/// Shows how one argument is declared.
+/// Returns a hint that shows how to declare one argument.
 fn example(key: &str, value: &Value) -> String {
     let kind = value.as_str().filter(|it| TYPES.contains(it)).unwrap_or("string");
     format!("write `{{type: object, properties: {{{key}: {{type: {kind}}}}}}}`")
 }
 
-/// The types of JSON Schema.
+/// The type names of JSON Schema.
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
 impl Compiled {
-    /// Returns all tools that can be run, or the faults of those that are declared differently.
+    /// Returns all tools that the project can run, or a fault for each conflicting declaration.
     pub(crate) fn tools(&self) -> Result<Vec<ProjectTool>, ProjectError> {
         let of_contexts = self.contexts.iter().map(|(file, unit)| (file, &unit.facts));
         let of_prompts = self.prompts.iter().map(|(file, unit)| (file, &unit.facts));

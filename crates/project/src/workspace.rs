@@ -1,13 +1,13 @@
 //! Lists a folder for the model.
 //!
-//! The rule, in full:
+//! The full rule:
 //!
-//! 1. Folders are read level by level, each in the order of its names, until [`WorkspaceSnapshot::max_entries`] are found or
-//!    [`WorkspaceSnapshot::max_depth`] is reached: one large folder does not hide all others.
-//! 2. Hidden files, `target`, `node_modules` and what `.gitignore` files say are left out, and nothing in them is read.
-//! 3. Links are listed, not followed.
-//! 4. What does not fit is counted per folder; the whole is cut at a line at [`WorkspaceSnapshot::max_bytes`].
-//! 5. A name can't be more than one line: control characters in it are escaped.
+//! 1. Folders are read breadth-first, sorted by name, until [`WorkspaceSnapshot::max_entries`] are found or
+//!    [`WorkspaceSnapshot::max_depth`] is reached, so one large folder does not hide the others.
+//! 2. Hidden files, `target`, `node_modules` and files ignored by `.gitignore` are skipped, with everything in them.
+//! 3. Symbolic links are listed, not followed.
+//! 4. Omitted entries are counted per folder; the output is cut at a line break at [`WorkspaceSnapshot::max_bytes`].
+//! 5. Each name takes one line: control characters in it are escaped.
 
 use std::fs;
 use std::io;
@@ -21,10 +21,10 @@ use futures::channel::oneshot;
 use ignore::Match;
 use ignore::gitignore::Gitignore;
 
-/// Folders that hold what was made from the others.
+/// Folders with build output and dependencies.
 const MADE: [&str; 2] = ["target", "node_modules"];
 
-/// How a folder is listed.
+/// Lists a folder for the model, within limits.
 ///
 /// ```
 /// use contexture_project::WorkspaceSnapshot;
@@ -34,15 +34,15 @@ const MADE: [&str; 2] = ["target", "node_modules"];
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkspaceSnapshot {
-    /// The folder.
+    /// The folder to list.
     pub root: PathBuf,
-    /// A folder that the other one must lie in, whatever links there are; its `.gitignore` counts, too.
+    /// A folder that `root` must lie in after links are resolved; its `.gitignore` applies, too.
     pub within: Option<PathBuf>,
-    /// How many files and folders are listed.
+    /// The maximum number of files and folders to list.
     pub max_entries: usize,
-    /// How many levels are listed.
+    /// The maximum number of levels to list.
     pub max_depth: usize,
-    /// How long the list may be.
+    /// The maximum length of the list in bytes.
     pub max_bytes: usize,
 }
 
@@ -60,23 +60,25 @@ pub fn workspace_snapshot(root: impl Into<PathBuf>) -> ContextProvider {
 }
 
 impl WorkspaceSnapshot {
-    /// Lists up to 200 files and folders of four levels, in up to 8 KiB.
+    /// Returns a snapshot that lists up to 200 files and folders in four levels, in up to 8 KiB.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), within: None, max_entries: 200, max_depth: 4, max_bytes: 8 << 10 }
     }
 
-    /// Returns the context provider `workspace`. It reads the folder on a thread of its own, so that nobody waits for the disk.
+    /// Returns the context provider `workspace`. It reads the folder on a separate thread, so that disk access does
+    /// not block the caller.
     pub fn provider(self) -> ContextProvider {
         self.provider_as("workspace".to_owned(), false, None)
     }
 
-    /// Does the same under another name, or asks again in every turn; `path` is told where there are several.
+    /// Like `provider`, under another name, or in real time (run in every turn). `path` identifies one of several
+    /// folders.
     pub(crate) fn provider_as(self, name: String, real_time: bool, path: Option<String>) -> ContextProvider {
         let provider = ContextProvider::new(name, move |_, _| {
             let (snapshot, path) = (self.clone(), path.clone());
             async move {
                 let (sender, receiver) = oneshot::channel();
-                // If nobody listens any more, nobody misses it.
+                // The send fails only if the receiver was dropped, and then the list is not needed.
                 let read = move || drop(sender.send(snapshot.tree()));
                 thread::Builder::new().name("workspace".to_owned()).spawn(read)?;
                 let tree = receiver.await??;
@@ -87,7 +89,7 @@ impl WorkspaceSnapshot {
         provider.trust(Trust::External)
     }
 
-    /// Lists the folder; nothing if it is empty. Reads the disk.
+    /// Lists the folder; returns `None` if it is empty. Reads the disk.
     pub fn tree(&self) -> io::Result<Option<String>> {
         let root = self.root.canonicalize()?;
         let ignores = self.ignores(&root)?;
@@ -117,11 +119,11 @@ impl WorkspaceSnapshot {
         Ok(above.into_iter().rev().filter_map(ignore_file).collect())
     }
 
-    /// Notes what is in a folder, and returns the folders to read next.
+    /// Adds the entries of a folder to the tree, and returns the folders to read next.
     fn read(&self, at: Open, tree: &mut Tree) -> io::Result<Vec<Open>> {
         let entries = match fs::read_dir(&at.path) {
             Ok(entries) => entries,
-            // The folder itself must be readable; one below it may be closed, or gone by now.
+            // The root must be readable; a folder below it may be inaccessible, or removed in the meantime.
             Err(err) if at.depth == 1 => return Err(err),
             Err(_) => return Ok(Vec::new()),
         };
@@ -170,18 +172,18 @@ impl WorkspaceSnapshot {
     }
 }
 
-/// A folder that is still to be read.
+/// A folder still to be read.
 struct Open {
     path: PathBuf,
-    /// Its position in the tree.
+    /// Its index in the tree.
     folder: usize,
-    /// What holds in it, outermost first.
+    /// The `.gitignore` files that apply to it, outermost first.
     ignores: Vec<Arc<Gitignore>>,
     depth: usize,
 }
 
 struct Tree {
-    /// The first one is the root.
+    /// The first folder is the root.
     folders: Vec<Folder>,
     n_entries: usize,
 }
@@ -195,7 +197,7 @@ struct Folder {
 struct Entry {
     name: String,
     folder: Option<usize>,
-    /// Whether it is a folder that is too deep to be read.
+    /// Whether it is a folder below the depth limit, which is not read.
     is_closed: bool,
 }
 
@@ -205,7 +207,7 @@ impl Tree {
         self.folders.len() - 1
     }
 
-    /// Recursion ends at the depth that is read.
+    /// The recursion is bounded by the depth limit.
     fn lines(&self, folder: usize, depth: usize, lines: &mut Vec<String>) {
         let indent = "  ".repeat(depth);
         let Folder { entries, n_more } = &self.folders[folder];
@@ -237,7 +239,7 @@ fn text(tree: &str, path: Option<&str>, real_time: bool) -> String {
 
 fn ignore_file(folder: &Path) -> Option<Arc<Gitignore>> {
     let file = folder.join(".gitignore");
-    // A line that is no pattern is skipped, as git does.
+    // Invalid patterns are skipped, as in git.
     file.is_file().then(|| Arc::new(Gitignore::new(file).0))
 }
 
@@ -245,13 +247,13 @@ fn is_left_out(name: &str, path: &Path, is_folder: bool, ignores: &[Arc<Gitignor
     if name.starts_with('.') || (is_folder && MADE.contains(&name)) {
         return true;
     }
-    // The innermost file that says anything has the last word.
+    // The innermost `.gitignore` with a matching pattern decides.
     let verdicts = ignores.iter().rev().map(|it| it.matched(path, is_folder));
     let said = verdicts.into_iter().find(|it| !matches!(it, Match::None));
     matches!(said, Some(Match::Ignore(_)))
 }
 
-/// Returns a name as one line without anything that is not seen.
+/// Escapes control and invisible characters, so that a name stays on one line.
 fn escaped(name: &str) -> String {
     let is_unseen = |it: char| {
         it.is_control()

@@ -1,8 +1,8 @@
-//! YAML as a tree in which every node has its place.
+//! Parses YAML to a tree with source positions.
 //!
-//! In comes the text of a front matter or a file, out comes a [`Node`] and everything that is wrong with the text.
-//! Plain scalars are read by the core schema of YAML 1.2. Nesting is bounded, and so is what aliases may add; two
-//! equal keys are refused with both lines. No text makes it panic.
+//! Input is the text of a front matter or a file, output is a [`Node`] and all problems with the text. Plain scalars
+//! follow the core schema of YAML 1.2. Nesting depth and the growth through aliases are limited; duplicate keys are
+//! rejected with both lines. No input causes a panic.
 
 use std::collections::HashMap;
 
@@ -12,24 +12,24 @@ use serde_json::{Map, Number, Value};
 use crate::error::{Place, Problem};
 use crate::spread::{Spread, Written};
 
-/// How deep lists and maps may be nested.
+/// The maximum nesting depth of lists and maps.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// How many bytes and nodes aliases may add to a file.
+/// The maximum number of bytes and nodes that aliases may add to a file.
 const MAX_COPIED: usize = 1 << 20;
 
-/// A value with its place.
+/// A value with its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) data: Data,
     pub(crate) place: Place,
-    /// Where the text of a scalar begins: behind a quote, or below a `|`.
+    /// The position where the text of a scalar begins: after a quote, or below a `|`.
     pub(crate) text_place: Place,
-    /// How the text of a scalar is written.
+    /// How the text of a scalar is written in the file.
     written: Written,
 }
 
-/// What stands there.
+/// The value of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum Data {
     Null,
@@ -40,7 +40,7 @@ pub(crate) enum Data {
     Map(Vec<Pair>),
 }
 
-/// One key of a map with its value.
+/// A key of a map with its value.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
     pub(crate) key: String,
@@ -53,7 +53,7 @@ impl Node {
         Self { data, place, text_place: place, written: Written::Verbatim }
     }
 
-    /// Returns `text`, which was read from this scalar, with where it stands.
+    /// Returns `text`, which was read from this scalar, with its position.
     pub(crate) fn spread(&self, text: &str) -> Spread {
         Spread::new(text, self.text_place, self.written.clone())
     }
@@ -62,7 +62,7 @@ impl Node {
         matches!(self.data, Data::Null)
     }
 
-    /// Says in words what stands there.
+    /// Describes the value for an error message.
     pub(crate) fn describe(&self) -> String {
         match &self.data {
             Data::Null => "nothing".to_owned(),
@@ -108,9 +108,9 @@ impl Node {
     }
 }
 
-/// Parses one document whose first line is the line `first_line` of its file.
+/// Parses one document whose first line is line `first_line` of its file.
 ///
-/// The tree is there unless the text is not YAML at all.
+/// Returns no tree if the text is not YAML at all.
 pub(crate) fn parse(text: &str, first_line: usize) -> (Option<Node>, Vec<Problem>) {
     let mut builder = Builder { text, first_line, ..Builder::default() };
     let options = granit_parser::options! {
@@ -134,7 +134,7 @@ pub(crate) fn parse(text: &str, first_line: usize) -> (Option<Node>, Vec<Problem
     (Some(builder.root.unwrap_or(empty)), builder.problems)
 }
 
-/// The tree under construction.
+/// Builds the tree from parser events.
 #[derive(Default)]
 struct Builder<'a> {
     text: &'a str,
@@ -256,7 +256,7 @@ impl Builder<'_> {
         Place { line: self.first_line + span.start.line().saturating_sub(1), column: span.start.col() + 1 }
     }
 
-    /// Finds how the text of a scalar is written.
+    /// Determines how the text of a scalar is written in the file.
     fn written(&self, text: &str, style: ScalarStyle, span: &Span) -> Written {
         let bytes = span.start.byte_offset().zip(span.end.byte_offset());
         let Some(raw) = bytes.and_then(|(start, end)| self.text.get(start..end)) else {
@@ -274,7 +274,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Says what is often behind a text that is not YAML.
+    /// Returns a hint on the likely cause of a syntax error.
     fn hint(&self, problem: &Problem) -> Option<&'static str> {
         let line_idx = problem.place()?.line.checked_sub(self.first_line)?;
         let line = self.text.lines().nth(line_idx).unwrap_or_default();
@@ -349,18 +349,18 @@ fn scalar(
         ScalarStyle::Plain => place,
         ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => Place { column: place.column + 1, ..place },
         ScalarStyle::Literal | ScalarStyle::Folded => {
-            // The place is that of the first word; blank lines before it belong to the text.
+            // The position is that of the first word, but leading blank lines are part of the text.
             let blank = text.len() - text.trim_start_matches('\n').len();
             Place { line: place.line.saturating_sub(blank), ..place }
         }
     };
-    // Keys stay as they are written: `1` and `true` are names there.
+    // Keys stay as written: `1` and `true` are names there.
     let is_text = is_key || style != ScalarStyle::Plain || tag.and_then(Tag::core_suffix) == Some("str");
     let data = if is_text { Data::Text(text) } else { plain(text).map_err(|it| it.at(place))? };
     Ok(Node { text_place, ..Node::new(data, place) })
 }
 
-/// Reads a plain scalar by the core schema.
+/// Parses a plain scalar by the core schema.
 fn plain(text: String) -> Result<Data, Problem> {
     match text.as_str() {
         "" | "~" | "null" | "Null" | "NULL" => return Ok(Data::Null),
@@ -393,7 +393,7 @@ fn number(text: &str) -> Option<Number> {
     if let Some(digits) = text.strip_prefix("0o") {
         return u64::from_str_radix(digits, 8).ok().map(Number::from);
     }
-    // What Rust reads as a number and YAML does not: `inf`, `infinity`, `nan`.
+    // Rust parses `inf`, `infinity` and `nan` as numbers; YAML does not.
     if !text.bytes().all(|it| it.is_ascii_digit() || b"+-.eE".contains(&it))
         || !text.bytes().any(|it| it.is_ascii_digit())
     {

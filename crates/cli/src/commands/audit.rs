@@ -1,4 +1,4 @@
-//! `audit`: who did what to the server.
+//! `audit`: shows the audit log of the server.
 
 use contexture_server::{AuditEntry, audit_log};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! `blocks`: the prompt blocks of the project, and what one of them would say.
+//! `blocks`: lists the prompt blocks of the project, and previews one.
 
 use contexture_compose::{Block, BlockBody, BlockDefinition, Prompt, ResolveOptions, Text};
 use contexture_message::counter_for;
@@ -63,7 +63,7 @@ fn document(file: &str, block: Result<&&Block, &ProjectError>) -> Value {
     }
 }
 
-/// The word that a field has in a file.
+/// Returns the name that a value has in a file.
 fn word(value: &impl serde::Serialize) -> String {
     json!(value).as_str().unwrap_or_default().to_owned()
 }
@@ -76,7 +76,7 @@ fn preview(args: &PreviewArgs, project: &Project, as_json: bool, screen: Screen)
     let body = args.body.as_deref().map(body).transpose()?;
     let is_given = body.is_some();
     let mut definition = block.definition().clone();
-    // As a prompt that it applies to would see it.
+    // Preview the block as a prompt that it applies to would see it.
     (definition.agents, definition.enabled) = (Vec::new(), true);
     definition.body = body.map_or(definition.body, BlockBody::Static);
     let prompt = Prompt::builder("preview").include(Block::from(definition.clone()));
@@ -115,7 +115,7 @@ fn preview(args: &PreviewArgs, project: &Project, as_json: bool, screen: Screen)
     Ok(Reply::styled(lines.join("\n")))
 }
 
-/// Reads a body that stands in for the file's: a template, `@FILE`, or `-` for standard input.
+/// Reads a body that replaces the file's: a template, `@FILE`, or `-` for standard input.
 fn body(value: &str) -> Result<Text, Failure> {
     let text = match value.strip_prefix('@') {
         Some(file) => read::text(file)?,

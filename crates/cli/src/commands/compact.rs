@@ -1,4 +1,4 @@
-//! `compact`: summarises the older turns of a session now, or takes the newest summary back.
+//! `compact`: summarises the older turns of a session now, or undoes the newest summary.
 
 use contexture_agent::{CancellationToken, CompactRequest, CompactionReport};
 use contexture_history::Archived;
@@ -56,7 +56,7 @@ async fn taken_back(args: &CompactArgs, globals: &Globals) -> Result<Reply, Fail
     undone(&thread, globals.json).await
 }
 
-/// Summarises the older turns of a thread. Ctrl-C stops it, and nothing is changed.
+/// Summarises the older turns of a thread. Ctrl-C cancels it and changes nothing.
 pub(super) async fn compacted(
     stage: &Stage,
     thread: &Thread,
@@ -79,7 +79,7 @@ pub(super) async fn compacted(
     })
 }
 
-/// Says what came of a compaction. Nothing to do is no error.
+/// Formats the result of a compaction. Having nothing to do is not an error.
 pub(super) fn reply(report: &CompactionReport, as_json: bool) -> Reply {
     match as_json {
         true => Reply::json(json!(report)),
@@ -87,7 +87,7 @@ pub(super) fn reply(report: &CompactionReport, as_json: bool) -> Reply {
     }
 }
 
-/// Takes the newest archive of a thread back.
+/// Undoes the newest archive of a thread.
 pub(super) async fn undone(thread: &Thread, as_json: bool) -> Result<Reply, Failure> {
     let undone = thread.undo().await?;
     if as_json {

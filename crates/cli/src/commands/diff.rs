@@ -1,4 +1,4 @@
-//! `diff`: what changed from one pass to another.
+//! `diff`: shows what changed between two passes.
 
 use contexture::{DiffLine, PassDiff, PassDocument, TextChange};
 use contexture_compose::{Change, Explanation, ExplanationDiff, Pass};
@@ -57,7 +57,7 @@ impl Side {
         Self { name, pass: pass.into() }
     }
 
-    /// Reads what `resolve --json` or `inspect --json` printed.
+    /// Reads the output of `resolve --json` or `inspect --json`.
     fn of_file(path: &str) -> Result<Self, Failure> {
         let mut document = read::json_file(path)?;
         let request = document.get_mut("request").map(Value::take);

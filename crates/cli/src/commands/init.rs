@@ -11,7 +11,7 @@ use crate::error::Failure;
 use crate::output::Reply;
 use crate::paint::{BOLD, GREEN, paint, visible};
 
-/// The files of the project.
+/// The files of the new project.
 const FILES: [(&str, &str); 7] = [
     ("contexture.toml", include_str!("../../templates/contexture.toml")),
     ("prompts/support.md", include_str!("../../templates/prompts/support.md")),
@@ -47,7 +47,7 @@ pub(super) fn run(args: &InitArgs, globals: &Globals) -> Result<Reply, Failure> 
     Ok(Reply::styled(page(&dir, &names)))
 }
 
-/// Writes a new file; one that appeared in the meantime stays as it is.
+/// Writes a new file; a file that appeared in the meantime is not overwritten.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let create = || -> io::Result<()> {
         if let Some(parent) = path.parent() {

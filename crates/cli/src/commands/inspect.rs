@@ -1,4 +1,4 @@
-//! `inspect`: where every token comes from, on one page.
+//! `inspect`: shows the source of every token on one page.
 
 use std::fmt::Write;
 
@@ -18,10 +18,10 @@ use crate::paint::{
 use crate::pass;
 use crate::table::{Align, Cell, Table};
 
-/// Contributors that take less are not listed one by one.
+/// Faster contributors are not listed one by one.
 const SLOW_MS: f64 = 1.0;
 const MAX_TIMINGS: usize = 12;
-/// Bars and gauges in columns.
+/// The widths of bars and gauges in columns.
 const MIN_BAR: usize = 10;
 const MAX_GAUGE: usize = 40;
 
@@ -71,7 +71,7 @@ fn header(prompt: &str, model: Option<&str>, it: &Explanation, screen: Screen) -
     lines
 }
 
-/// One bar per source, in the order of the request, and one for what stands between the parts.
+/// Returns one bar per source, in request order, and one for the framing between parts.
 fn sources(it: &Explanation, screen: Screen) -> Vec<String> {
     let mut rows: Vec<(String, u32, Style)> = Vec::new();
     for part in it.parts.iter().filter(|part| is_sent(&part.state)) {
@@ -123,7 +123,7 @@ fn parts(title: &str, it: &Explanation, screen: Screen, shown: impl Fn(&str) -> 
         ("reason", Align::Left),
     ]);
     for part in shown {
-        // An excluded part never came to be: it has no tokens, and a rank says nothing.
+        // An excluded part was never evaluated: it has no tokens, and its priority is meaningless.
         let (tokens, priority) = match part.state.as_str() {
             "excluded" => ("-".to_owned(), "-".to_owned()),
             _ if part.pinned => (part.tokens.to_string(), "pinned".to_owned()),
@@ -152,7 +152,7 @@ fn budget(it: &Explanation, screen: Screen) -> Vec<String> {
     ];
     let text = |used: u32, limit: u32| format!("{used} of {limit} tokens, {}", percent(used, limit));
     let texts = limits.iter().filter_map(|(_, used, limit)| Some(width(&text(*used, (*limit)?.0))));
-    // Behind the name: a gauge in brackets, a blank and the text; all gauges are equally long.
+    // After the name: a gauge in brackets, a blank and the text. All gauges have the same width.
     let room = screen.width.saturating_sub(LABEL + 3 + texts.max().unwrap_or_default());
     for (name, used, limit) in limits {
         let Some(limit) = limit else {
@@ -209,7 +209,7 @@ fn cache(it: &Explanation, screen: Screen) -> Vec<String> {
     lines
 }
 
-/// The columns of a label, with the blanks around it.
+/// The width of a label with the blanks around it.
 const LABEL: usize = 17;
 
 fn label(name: &str) -> String {
@@ -237,7 +237,7 @@ fn warnings(it: &Explanation, screen: Screen) -> Vec<String> {
     lines
 }
 
-/// The slowest contributors; most take next to no time.
+/// Returns the slowest contributors; most take almost no time.
 fn timings(it: &Explanation) -> Vec<String> {
     if it.timings.is_empty() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! `keys`: who may use a server.
+//! `keys`: manages the API keys of a server.
 
 use contexture::{SystemSecrets, SystemTime};
 use contexture_history::Timestamp;
@@ -14,14 +14,14 @@ use crate::runtime;
 use crate::store::{Missing, open_both, place};
 use crate::table::{Align, Cell, Table};
 
-/// Who acts, for the audit log.
+/// The actor in the audit log.
 const ACTOR: &str = "cli";
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
 pub(super) fn run(args: &KeysArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     let place = place(&StoreArgs { store: args.store.clone(), tenant: String::new() }, globals)?;
     let missing = match args.command {
-        // Keys come before the first start of a server.
+        // Keys may be created before the first start of a server.
         KeysCommand::Create(_) => Missing::Create,
         KeysCommand::List | KeysCommand::Revoke { .. } => Missing::Refuse,
     };
@@ -69,9 +69,9 @@ async fn list(keys: &Keys, as_json: bool, screen: Screen) -> Result<Reply, Failu
 
 async fn revoke(keys: &Keys, ids: &[String], as_json: bool) -> Result<Reply, Failure> {
     let missing = keys.missing(ids).await?;
-    // Nothing is done by halves: all of them must be there.
+    // All keys must exist, or none is revoked.
     if let Some(id) = missing.first() {
-        // Whoever gives a whole key by mistake does not find it in the error.
+        // Truncated, so that a complete key given by mistake does not appear in the error.
         let id: String = id.chars().take(20).collect();
         return Err(Failure::new("not_found", format!("there is no key `{id}`"))
             .hint("`contexture keys list` shows what there is; an id is what follows `ctx_`"));

@@ -1,4 +1,4 @@
-//! `lint`: what is wrong with a project, and what could be better.
+//! `lint`: reports the faults of a project and warnings about it.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(super) fn run(args: &LintArgs, globals: &Globals, screen: Screen) -> Result<
     Ok(reply.exit(exit))
 }
 
-/// Returns the findings under the names of their files.
+/// Formats the findings, grouped by file.
 fn page(findings: &[Lint], dir: &Path, screen: Screen) -> String {
     let mut blocks = Vec::new();
     for of_file in findings.chunk_by(|one, other| one.file == other.file) {

@@ -1,5 +1,5 @@
-//! One module per command: arguments in, a reply out. Nothing is printed here, but what `run` and `chat` print as it
-//! happens.
+//! One module per command, each a function from arguments to a reply. Commands print nothing themselves, except live
+//! output, progress lines and warnings.
 
 mod audit;
 mod blocks;

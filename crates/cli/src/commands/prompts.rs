@@ -1,4 +1,4 @@
-//! `prompts`: what there is.
+//! `prompts`: lists the prompts of the project.
 
 use anstyle::Style;
 use contexture_compose::Prompt;
@@ -67,7 +67,7 @@ fn file(path: &str) -> String {
     format!("prompts/{path}.md")
 }
 
-/// The keys of the input; `?` marks those that may be absent.
+/// Returns the keys of the input; `?` marks optional ones.
 fn keys(prompt: &Prompt) -> Vec<String> {
     let schema = prompt.input_schema();
     let is_required =

@@ -1,4 +1,4 @@
-//! `render`: context entries as tagged text.
+//! `render`: renders context entries as tagged text.
 
 use contexture_compose::tags::{TagEntry, TagStyle, aggregate};
 use contexture_message::Message;

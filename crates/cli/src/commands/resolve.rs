@@ -1,4 +1,4 @@
-//! `resolve`: what would be sent to the model.
+//! `resolve`: shows what would be sent to the model.
 
 use contexture_compose::{Explanation, Pass};
 use contexture_message::{
@@ -16,7 +16,7 @@ use crate::pass;
 pub(super) fn run(args: &WireArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     let (pass, catalogue) = pass::resolve(&args.resolve, globals)?;
     if globals.json || args.wire.is_some() {
-        // The page shows them itself.
+        // The page shows the warnings itself.
         pass.explain().warnings.iter().for_each(|it| output::warn(it));
     }
     if let Some(dialect) = args.wire {
@@ -29,12 +29,12 @@ pub(super) fn run(args: &WireArgs, globals: &Globals, screen: Screen) -> Result<
     })
 }
 
-/// Returns the document of a pass, which `diff` reads again.
+/// Returns a pass as JSON, which `diff` can read.
 fn document(pass: &Pass) -> Value {
     json!({"fingerprint": pass.fingerprint(), "request": pass.request(), "explanation": pass.explain()})
 }
 
-/// Returns the request as people read it.
+/// Formats the request for people.
 fn page(request: &Request, explanation: &Explanation, screen: Screen) -> String {
     let mut blocks: Vec<String> = request.messages.iter().map(|it| message(it, screen)).collect();
     if !request.tools.is_empty() {
@@ -107,7 +107,7 @@ fn output(output: &ToolOutput) -> String {
     }
 }
 
-/// A tool as a signature: `lookup(id: string, limit?: integer)`.
+/// Formats a tool as a signature: `lookup(id: string, limit?: integer)`.
 fn tool(tool: &ToolDefinition) -> String {
     let required: Vec<&str> =
         tool.parameters["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -162,7 +162,7 @@ fn totals(request: &Request, explanation: &Explanation, screen: Screen) -> Strin
     lines.join("\n")
 }
 
-/// `1 message`, `2 messages`.
+/// Formats a count: `1 message`, `2 messages`.
 pub(super) fn counted(n: usize, word: &str) -> String {
     match n {
         1 => format!("1 {word}"),

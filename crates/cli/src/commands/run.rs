@@ -1,4 +1,4 @@
-//! `run`: one turn of a prompt, called for real.
+//! `run`: runs one turn of a prompt and calls the model.
 
 use contexture_agent::{Decision, Ended, Outcome, Remark, RunRequest, Verdict};
 use contexture_compose::Prompt;
@@ -44,7 +44,7 @@ async fn talk(
 ) -> Result<Reply, Failure> {
     let id = args.talk.session.as_deref().map(SessionId::parse).transpose()?;
     let place = if id.is_some() { stage.place(&args.talk)? } else { Place::Memory };
-    // Before the store is even made: a run that can't be leaves no trace.
+    // Checked before the store is created, so that a run that cannot start leaves no trace.
     if id.is_none() {
         stage.check(None)?;
     }
@@ -79,7 +79,7 @@ async fn talk(
     Ok(reply(&played, form, id.is_some()))
 }
 
-/// What was decided about a call that waits, if that is what the arguments say.
+/// Returns the decision about a waiting call, if the arguments give one.
 fn decision(args: &RunArgs) -> Option<Decision> {
     let [approval, token] = args.decide.as_slice() else { return None };
     let verdict = match &args.deny {
@@ -89,7 +89,7 @@ fn decision(args: &RunArgs) -> Option<Decision> {
     Some(Decision { approval: approval.clone(), token: token.clone(), verdict })
 }
 
-/// Opens the thread of the session, or one in memory. Nothing is written if the model can't be called.
+/// Opens the thread of the session, or one in memory. Writes nothing if the model cannot be called.
 async fn thread(stage: &Stage, sessions: &Sessions, id: Option<&SessionId>) -> Result<Thread, Failure> {
     let known = match id {
         Some(id) => existing(sessions, id).await?,
@@ -103,7 +103,7 @@ async fn thread(stage: &Stage, sessions: &Sessions, id: Option<&SessionId>) -> R
     Ok(session.main().clone())
 }
 
-/// Whether a prompt has a text for the user's turn.
+/// Whether a prompt has a text for the user turn.
 fn says_something(prompt: &Prompt) -> bool {
     let it = prompt.definition();
     it.prompt.is_some() || !it.user.is_empty() || !it.messages.is_empty()

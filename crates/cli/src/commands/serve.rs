@@ -1,4 +1,4 @@
-//! `serve`: the project over HTTP, until it is told to stop.
+//! `serve`: serves the project over HTTP until it is stopped.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -22,7 +22,7 @@ use crate::stage::{agent_builder, session_config};
 use crate::store::{self, Missing, Opened, Place, open_both};
 use crate::telemetry::{self, Usual};
 
-/// How long a server may take to stop once the grace of its turns is over: what they came to is written down then.
+/// How long the server may take to stop after the grace period of its turns, to write their results.
 const LAST_GRACE: Duration = Duration::from_secs(4);
 
 pub(super) fn run(args: &ServeArgs, globals: &Globals) -> Result<Reply, Failure> {
@@ -44,7 +44,7 @@ pub(super) fn run(args: &ServeArgs, globals: &Globals) -> Result<Reply, Failure>
     runtime::block_on_many(serve(project, &dir, &place, globals.json))?
 }
 
-/// Returns the keys of the configuration that flags override.
+/// Returns the configuration keys that flags override.
 fn flags(args: &ServeArgs) -> Result<Vec<(&'static str, String)>, Failure> {
     let here = root::here()?;
     let file = |path: &Path| here.join(path).display().to_string();
@@ -61,14 +61,14 @@ fn flags(args: &ServeArgs) -> Result<Vec<(&'static str, String)>, Failure> {
     Ok(flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
 }
 
-/// Says which files can't be used: whatever needs them is refused until they are repaired.
+/// Warns about invalid files: requests that need them are refused until they are repaired.
 fn warn_of_faults(project: &Project) {
     for lint in project.lint().iter().filter(|it| it.level == Level::Error) {
         output::warn(&lint.to_string());
     }
 }
 
-/// Says which models can't be called, each once: turns that need them fail.
+/// Warns about models that cannot be called, once each: turns that need them fail.
 fn warn_of_models(project: &Project, models: &Models) {
     let named = project.prompts().filter_map(|(_, it)| it.ok()?.definition().model.clone());
     let all: BTreeSet<String> = named.chain(project.config().model.default.clone()).collect();
@@ -115,9 +115,10 @@ fn refused(err: ListenError) -> Failure {
     }
 }
 
-/// Waits for a signal to stop. A second one ends the program, and so does time: whatever the server is at.
+/// Waits for a signal to stop. A second signal or the end of the grace period exits the process, whatever the server
+/// is doing.
 ///
-/// Signals are heard on a thread of their own, which no work of the server can hold up.
+/// Signals are handled on a separate thread, which work of the server cannot block.
 fn told_to_stop(grace: Duration) -> Result<impl Future<Output = ()>, Failure> {
     let (say, said) = tokio::sync::oneshot::channel();
     let watch = move || {
@@ -140,13 +141,13 @@ fn told_to_stop(grace: Duration) -> Result<impl Future<Output = ()>, Failure> {
     thread.map_err(|err| Failure::new("runtime_failed", format!("no thread is available: {err}")))?;
     Ok(async move {
         if said.await.is_err() {
-            // Signals can't be heard: they end the program as they always did.
+            // Signals cannot be received, so their default action ends the program.
             std::future::pending().await
         }
     })
 }
 
-/// SIGINT and SIGTERM, or Ctrl-C where there are no signals.
+/// SIGINT and SIGTERM, or Ctrl-C on platforms without signals.
 struct Signals {
     #[cfg(unix)]
     terminate: Option<tokio::signal::unix::Signal>,
@@ -168,7 +169,7 @@ impl Signals {
         async fn one(signal: &mut Option<tokio::signal::unix::Signal>) {
             match signal {
                 Some(signal) => drop(signal.recv().await),
-                // A signal that can't be heard ends the program as it always did.
+                // A signal that cannot be received ends the program by default.
                 None => std::future::pending().await,
             }
         }

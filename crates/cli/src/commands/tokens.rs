@@ -1,4 +1,4 @@
-//! `tokens`: what texts cost.
+//! `tokens`: counts the tokens of texts.
 
 use contexture_message::{Tokens, counter_for};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `window`: which turns of a transcript fit.
+//! `window`: shows which turns of a transcript fit a limit.
 
 use contexture_history::Limit;
 use contexture_message::{CounterProfile, Tokens, counter_for};
@@ -12,7 +12,7 @@ use crate::paint::{BOLD, DIM, GREEN, YELLOW, one_line, paint};
 use crate::read;
 use crate::transcript::{Format, Json, Transcript, Windowed, reason};
 
-/// More repairs than these are only counted.
+/// Further repairs are only counted.
 const MAX_SHOWN: usize = 5;
 
 pub(super) fn run(args: &WindowArgs, as_json: bool) -> Result<Reply, Failure> {
@@ -44,7 +44,7 @@ pub(super) fn run(args: &WindowArgs, as_json: bool) -> Result<Reply, Failure> {
     Ok(notes.into_iter().fold(reply, Reply::styled_note))
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Document<'w> {
     turns: &'w [String],
@@ -98,7 +98,7 @@ fn document<'w>(windowed: &'w Windowed<'w>, profile: &'w CounterProfile) -> Docu
     }
 }
 
-/// Returns the lines for people: what is kept, what is not and why, and what was repaired.
+/// Returns a summary for people: what is kept, what is dropped and why, and what was repaired.
 fn summary(windowed: &Windowed<'_>, format: Format, profile: &CounterProfile) -> Vec<String> {
     let Windowed { turns, messages, dropped, repairs, tokens, .. } = windowed;
     let kept = format!("{} kept", counted(turns.len(), "turn"));

@@ -1,4 +1,4 @@
-//! `resolve --wire`: a request as the provider gets it.
+//! `resolve --wire`: shows a request in the provider's format.
 
 use contexture_compose::Pass;
 use contexture_wire::{Catalogue, Dialect, Encoded, Loss, Target, encode_request};
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::error::Failure;
 use crate::output::Reply;
 
-/// Returns the JSON that is sent, and what the dialect can't carry.
+/// Returns the JSON that would be sent, and what the dialect cannot represent.
 pub(super) fn reply(
     dialect: Dialect,
     pass: &Pass,
@@ -20,7 +20,7 @@ pub(super) fn reply(
         let failure = Failure::new("model_missing", "no model is named, and what is sent depends on it");
         return Err(failure.hint("`--model provider/model` names one"));
     };
-    // Without a provider the model is its dialect's owner's.
+    // A model without a provider belongs to the dialect's owner.
     let (provider, model) = full.split_once('/').unwrap_or((dialect.as_str(), full));
     let target = Target {
         facts: catalogue.facts(full),

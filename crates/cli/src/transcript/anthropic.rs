@@ -1,8 +1,8 @@
 //! Messages of Anthropic.
 //!
-//! Calls are `tool_use` blocks of the assistant, results `tool_result` blocks at the front of the user's next message. All
-//! results of one message of the assistant belong in one message of the user, so what a repair adds or moves
-//! goes into the one that is there.
+//! Calls are `tool_use` blocks of the assistant, results are `tool_result` blocks at the start of the next user
+//! message. All results for one assistant message belong in one user message, so results that a repair adds or moves
+//! are merged into the existing one.
 
 use contexture_message::{
     File, Image, MediaSource, Message, Part, Role, Thinking, ToolCall, ToolOutput, ToolResult,
@@ -20,7 +20,8 @@ const PDF: &str = "application/pdf";
 
 /// Reads a message.
 ///
-/// A message of the user that answers calls goes on with their turn, also where it says more: it is read as a tool's.
+/// A user message that answers calls continues their turn, even if it has other content too: it is read as a tool
+/// message.
 pub(super) fn read(fields: &Map<String, Value>, calls: &mut Calls) -> Result<Message, String> {
     let role = match text(fields, "role")? {
         "system" => Role::System,
@@ -131,7 +132,7 @@ fn document(source: &Map<String, Value>, title: Option<&str>) -> Result<Part, St
     }
 }
 
-/// Writes the pieces down, in order.
+/// Writes the pieces as messages, in order.
 pub(super) fn write(entries: &[Entry<'_>], pieces: &[Piece]) -> Vec<Made> {
     let mut made = Vec::with_capacity(pieces.len());
     let mut rest = pieces;
@@ -158,8 +159,8 @@ fn alone(entries: &[Entry<'_>], piece: &Piece) -> Made {
     }
 }
 
-/// Counts the pieces that answer what was just asked: those that begin with results, and what is left of a message
-/// whose results were moved to its front.
+/// Counts the pieces that answer the preceding calls: those that begin with results, and the rest of a message whose
+/// results were moved to its front.
 fn n_answers(entries: &[Entry<'_>], pieces: &[Piece]) -> usize {
     let mut n_answers = 0;
     let mut sources: Vec<usize> = Vec::new();
@@ -201,7 +202,7 @@ fn asks(entries: &[Entry<'_>], piece: &Piece) -> bool {
     read_parts(entries, piece).into_iter().any(|it| as_call(it).is_some())
 }
 
-/// Makes one message of several: all results first, then what else was said.
+/// Merges several messages: all results first, then the other content.
 fn joined(entries: &[Entry<'_>], pieces: &[Piece]) -> Map<String, Value> {
     let is_result = |it: &Value| it["type"] == "tool_result";
     let blocks = pieces.iter().flat_map(|it| blocks(entries, it));

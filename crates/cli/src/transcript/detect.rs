@@ -1,7 +1,7 @@
-//! Which format a transcript has, by what it contains.
+//! Detects the format of a transcript from its content.
 //!
-//! The first message that only one format can have decides. Where all messages are plain text, which every format
-//! writes alike, lines are neutral and lists are OpenAI's.
+//! The first message that only one format allows decides. If all messages are plain text, which every format writes
+//! the same way, lines are neutral and lists are OpenAI's.
 
 use serde_json::{Map, Value};
 
@@ -33,7 +33,7 @@ fn of_message(message: &Map<String, Value>) -> Option<Format> {
     }
     match message.get("content") {
         Some(Value::Array(parts)) => parts.iter().find_map(of_part),
-        // Only OpenAI's assistant says nothing.
+        // Only OpenAI allows an assistant message with null content.
         Some(Value::Null) => Some(Format::Openai),
         _ => None,
     }

@@ -1,13 +1,13 @@
-//! Looks into messages of any format.
+//! Helpers for reading the JSON of messages in any format.
 
 use contexture_message::{File, Image, MediaSource, Part};
 use serde_json::{Map, Value, json};
 
-/// Fields whose values are not for reading: inline data, and what a provider signed or encrypted.
+/// Fields with opaque values: inline data, and data that a provider signed or encrypted.
 const OPAQUE: [&str; 6] =
     ["data", "file_data", "signature", "encrypted_content", "encrypted_index", "b64_json"];
 
-/// Returns a text that must be there.
+/// Returns a required text field.
 pub(super) fn text<'v>(fields: &'v Map<String, Value>, key: &str) -> Result<&'v str, String> {
     match fields.get(key) {
         Some(Value::String(text)) => Ok(text),
@@ -16,12 +16,12 @@ pub(super) fn text<'v>(fields: &'v Map<String, Value>, key: &str) -> Result<&'v 
     }
 }
 
-/// Returns a text that may be there.
+/// Returns an optional text field.
 pub(super) fn maybe_text<'v>(fields: &'v Map<String, Value>, key: &str) -> Option<&'v str> {
     fields.get(key).and_then(Value::as_str)
 }
 
-/// Returns an object that must be there.
+/// Returns a required object field.
 pub(super) fn object<'v>(
     fields: &'v Map<String, Value>,
     key: &str,
@@ -55,13 +55,13 @@ pub(super) fn parts(
     }
 }
 
-/// Returns an image at an address, which may hold the data itself.
+/// Returns an image at a URL, which may be a data URL.
 pub(super) fn image_at(url: &str) -> Part {
     let (source, media_type) = media_at(url);
     Part::Image(Image { source, media_type })
 }
 
-/// Returns a file at an address, which may hold the data itself.
+/// Returns a file at a URL, which may be a data URL.
 pub(super) fn file_at(url: &str, name: Option<&str>) -> Part {
     let (source, media_type) = media_at(url);
     Part::File(File { source, media_type, name: name.map(str::to_owned) })
@@ -77,7 +77,7 @@ fn media_at(url: &str) -> (MediaSource, Option<String>) {
     }
 }
 
-/// Returns a part of a kind that nobody here knows: it costs what its JSON costs without its data.
+/// Returns a part of an unknown kind as text: it costs what its JSON costs without inline data.
 pub(super) fn unknown(fields: &Map<String, Value>) -> Part {
     Part::text(readable(&Value::Object(fields.clone())).to_string())
 }
@@ -94,12 +94,12 @@ fn readable(value: &Value) -> Value {
     }
 }
 
-/// Returns a message with these of the parts in its `content`.
+/// Returns a message with only the given parts in its `content`.
 pub(super) fn with_parts(fields: &Map<String, Value>, parts: &[usize]) -> Map<String, Value> {
     with_content(fields, parts.iter().filter_map(|it| part_at(fields, *it)).collect())
 }
 
-/// Returns a message with another list in its `content`.
+/// Returns a message with its `content` replaced.
 pub(super) fn with_content(fields: &Map<String, Value>, content: Vec<Value>) -> Map<String, Value> {
     let mut fields = fields.clone();
     fields.insert("content".to_owned(), Value::Array(content));

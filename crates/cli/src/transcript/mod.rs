@@ -1,12 +1,12 @@
-//! Transcripts: conversations in the engine's own JSON or in a provider's, in and out again.
+//! Reads and writes transcripts: conversations in the engine's own JSON or a provider's.
 //!
 //! ```text
 //! text ─▶ source ─▶ detect ─▶ neutral | openai | anthropic ─▶ Transcript ─▶ window ─▶ Windowed
 //! ```
 //!
-//! A message is read twice: as the engine's [`Message`], which decides what it costs and what belongs together, and as the
-//! JSON that came. What goes along is printed as it came; only what a repair changed or added is written anew, in the same
-//! format. Which turns go along and what is repaired is decided by `contexture_history`.
+//! A message is read twice: as the engine's [`Message`], which determines its cost and its turn, and as the original
+//! JSON. Kept messages are printed unchanged; only messages that a repair changed or added are rewritten, in the same
+//! format. `contexture_history` decides which turns are kept and what is repaired.
 
 mod anthropic;
 mod detect;
@@ -35,10 +35,10 @@ use self::trace::{Piece, sketch};
 pub(crate) use self::windowed::{Windowed, reason};
 use crate::error::Failure;
 
-/// How the messages of a transcript are written.
+/// The format of the messages of a transcript.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// The engine's own.
+    /// The engine's own format.
     Neutral,
     /// OpenAI's Chat Completions.
     Openai,
@@ -46,59 +46,59 @@ pub(crate) enum Format {
     Anthropic,
 }
 
-/// A conversation that was read.
+/// A parsed conversation.
 #[derive(Debug)]
 pub(crate) struct Transcript<'t> {
     format: Format,
     source: Source<'t>,
     entries: Vec<Entry<'t>>,
-    /// The `system` of a request.
+    /// The `system` field of a request.
     system: Option<Message>,
-    /// The messages before the first turn, by number.
+    /// The indices of the messages before the first turn.
     leading: Vec<usize>,
     /// Sketches of the turns.
     turns: Vec<Turn>,
 }
 
-/// One message.
+/// A message of the transcript.
 #[derive(Debug)]
 struct Entry<'t> {
     raw: &'t RawValue,
     fields: Map<String, Value>,
-    /// The id of the turn that it gives.
+    /// The turn id that the message declares.
     turn: Option<String>,
     message: Message,
 }
 
-/// A piece in its turn.
+/// A piece with its turn.
 #[derive(Clone, Debug)]
 struct Placed<'e> {
     piece: Piece,
-    /// The id of the turn, as its first message gives it.
+    /// The id of the turn, as its first message declares it.
     turn: Option<&'e Value>,
-    /// Whether it is the first of its turn.
+    /// Whether it is the first piece of its turn.
     begins: bool,
 }
 
-/// A message on its way out.
+/// An output message.
 #[derive(Clone, Debug, PartialEq)]
 enum Made {
-    /// As it came.
+    /// An original message, unchanged.
     Same(usize),
-    /// Written anew.
+    /// A rewritten message.
     New(Map<String, Value>),
 }
 
-/// The calls so far.
+/// The tool calls so far.
 #[derive(Debug, Default)]
 struct Calls {
     names: HashMap<String, String>,
-    /// Those that the message before asked for.
+    /// The calls of the preceding message.
     open: HashSet<String>,
 }
 
 impl Format {
-    /// Returns the name that people know it by.
+    /// Returns the display name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Format::Neutral => "neutral",
@@ -132,7 +132,7 @@ impl Format {
 }
 
 impl<'t> Transcript<'t> {
-    /// Reads a transcript. `name` is what errors call it; without a format it is found out.
+    /// Parses a transcript. `name` is used in errors; without a format, it is detected.
     pub(crate) fn read(text: &'t str, name: &'t str, format: Option<Format>) -> Result<Self, Failure> {
         let source = Source::read(text, name)?;
         let fields = source.messages.iter().map(|it| source.fields(it));
@@ -170,7 +170,7 @@ impl<'t> Transcript<'t> {
         self.format
     }
 
-    /// Returns the model that a request is for.
+    /// Returns the model named by a request.
     pub(crate) fn model(&self) -> Option<&str> {
         self.source.model.as_deref()
     }
@@ -183,7 +183,7 @@ impl<'t> Transcript<'t> {
     }
 }
 
-/// Returns the messages before the first turn by number, and sketches of the turns.
+/// Returns the indices of the messages before the first turn, and sketches of the turns.
 fn grouped(entries: &[Entry<'_>]) -> (Vec<usize>, Vec<Turn>) {
     let sketches =
         entries.iter().enumerate().map(|(number, it)| (it.turn.clone(), sketch(number, &it.message)));
@@ -192,7 +192,7 @@ fn grouped(entries: &[Entry<'_>]) -> (Vec<usize>, Vec<Turn>) {
     (leading, grouped.turns)
 }
 
-/// Reads the earlier turns of a conversation: one neutral message a line.
+/// Reads the earlier turns of a conversation: one neutral message per line.
 pub(crate) fn history(text: &str, name: &str) -> Result<Vec<Turn>, Failure> {
     let source = Source::read_lines(text, name)?;
     let mut messages = Vec::with_capacity(source.messages.len());
@@ -203,7 +203,7 @@ pub(crate) fn history(text: &str, name: &str) -> Result<Vec<Turn>, Failure> {
     let grouped = group_turns(messages);
     let mut turns = grouped.turns;
     if !grouped.system.is_empty() {
-        // A pass has its own system message; these are part of what was said, and go along with the first turn.
+        // A pass has its own system message; these messages are part of the conversation, so they join the first turn.
         let id = turns.first().map_or_else(|| "t1".into(), |it| it.id().clone());
         let said = turns.first().map_or(&[] as &[_], |it| it.messages());
         let messages = grouped.system.into_iter().chain(said.iter().map(|it| (**it).clone())).collect();
@@ -222,7 +222,7 @@ impl Made {
 }
 
 impl Calls {
-    /// Takes in the calls of the next message.
+    /// Records the calls of the next message.
     fn ask<'c>(&mut self, calls: impl IntoIterator<Item = &'c ToolCall>) {
         self.open.clear();
         for call in calls {
@@ -235,7 +235,7 @@ impl Calls {
         self.open.contains(id)
     }
 
-    /// Returns the name of the tool that was called under an id; empty if none was.
+    /// Returns the name of the tool that was called with an id, or an empty string.
     fn name(&self, id: &str) -> String {
         self.names.get(id).cloned().unwrap_or_default()
     }

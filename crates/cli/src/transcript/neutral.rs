@@ -10,12 +10,12 @@ use super::{Entry, Made, Placed};
 /// The fields of a message.
 const FIELDS: [&str; 3] = ["role", "content", "id"];
 
-/// What happens to fields that a message does not have.
+/// How to handle fields that a message does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// They are printed again.
+    /// Keep them: they are printed again.
     Kept,
-    /// They would be lost, so they are refused.
+    /// Refuse them, because they would be lost.
     Refused,
 }
 
@@ -52,7 +52,7 @@ fn is_unknown(role: &str) -> bool {
     Role::parse(role).is_none()
 }
 
-/// Writes a piece down.
+/// Writes a piece as a message.
 pub(super) fn write(entries: &[Entry<'_>], placed: &Placed<'_>) -> Made {
     match &placed.piece {
         Piece::Whole(number) => match says_its_turn(&entries[*number].fields, placed) {
@@ -78,8 +78,8 @@ fn result(entries: &[Entry<'_>], answer: &Answer) -> Option<Value> {
     }
 }
 
-/// Whether a message is read as one of its turn. It is not if it was moved there, or if it is the first now because the
-/// one that gave the id is gone.
+/// Whether a message would be read back as part of its turn. It would not if it was moved there, or if it is now the
+/// first because the message that declared the id is gone.
 fn says_its_turn(fields: &Map<String, Value>, placed: &Placed<'_>) -> bool {
     match fields.get("turn").filter(|it| !it.is_null()) {
         Some(turn) => placed.turn.is_some_and(|it| turn == it || plain(turn) == plain(it)),
@@ -87,7 +87,7 @@ fn says_its_turn(fields: &Map<String, Value>, placed: &Placed<'_>) -> bool {
     }
 }
 
-/// The id `7` is the same turn as `"7"`.
+/// The id `7` denotes the same turn as `"7"`.
 fn plain(turn: &Value) -> String {
     turn.as_str().map_or_else(|| turn.to_string(), str::to_owned)
 }

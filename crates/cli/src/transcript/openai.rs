@@ -1,7 +1,7 @@
 //! Messages of OpenAI's Chat Completions.
 //!
-//! Calls are in an assistant's `tool_calls`, each result is a message with the role `tool`. The older `function_call`
-//! and role `function` are read too; they have no ids, so the function's name stands for one.
+//! Calls are in an assistant's `tool_calls`; each result is a message with the role `tool`. The older `function_call`
+//! and role `function` are read too; they have no ids, so the function's name is used as one.
 
 use contexture_message::{File, MediaSource, Message, Part, Role, ToolCall, ToolOutput, ToolResult};
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use super::json::{file_at, image_at, maybe_text, object, parts, text, unknown};
 use super::trace::{Answer, Piece};
 use super::{Calls, Entry, Made};
 
-/// Stands before the name of a function that was called without an id.
+/// The prefix of ids made from the name of a function that was called without an id.
 const FUNCTION: &str = "function:";
 
 /// Reads a message.
@@ -55,7 +55,7 @@ fn part(kind: &str, fields: &Map<String, Value>) -> Result<Part, String> {
             file_at(&format!("data:audio/{format};base64,{}", text(audio, "data")?), None)
         }
         "file" => file(object(fields, "file")?)?,
-        // Calls of another dialect would go through without their results.
+        // Calls of another dialect would otherwise be accepted without their results.
         "tool_use" | "tool_result" | "tool_call" => {
             return Err(format!(
                 "a part `{kind}` is not OpenAI's, which has `tool_calls` and the role `tool`"
@@ -112,7 +112,7 @@ fn tool_call(call: &Map<String, Value>) -> Result<ToolCall, String> {
     Ok(ToolCall { id, name, arguments: arguments(function.get(arguments_key)) })
 }
 
-/// Arguments come as JSON in a text, which the model may have got wrong.
+/// Arguments are a JSON string from the model, which may be invalid; then they stay a string.
 fn arguments(arguments: Option<&Value>) -> Value {
     match arguments {
         Some(Value::String(text)) => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
@@ -130,7 +130,7 @@ fn result(fields: &Map<String, Value>, call_id: String, calls: &Calls) -> Result
     Ok(Message::parts(Role::Tool, vec![Part::ToolResult(ToolResult { call_id, name, output })]))
 }
 
-/// Writes a piece down. A message has one result at most, so none loses only some of them.
+/// Writes a piece as messages. A message has at most one result, so no message loses only some of them.
 pub(super) fn write(entries: &[Entry<'_>], piece: &Piece) -> Vec<Made> {
     match piece {
         Piece::Whole(number) | Piece::Rest(number, _) => vec![Made::Same(*number)],
@@ -150,7 +150,7 @@ fn answered(entries: &[Entry<'_>], answer: &Answer) -> Made {
     Made::of(pairs)
 }
 
-/// Returns what a repair says.
+/// Returns the text of a repair's result.
 pub(super) fn said(output: &ToolOutput) -> String {
     match output {
         ToolOutput::Text(text) | ToolOutput::ErrorText(text) => text.clone(),

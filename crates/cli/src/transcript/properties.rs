@@ -1,4 +1,4 @@
-//! What must hold for every transcript and every limit.
+//! Properties that hold for every transcript and every limit.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Format, Transcript};
 
-/// What a message holds, in no format.
+/// A part of a message, independent of the format.
 #[derive(Clone, Debug)]
 enum Bit {
     Text(&'static str),
@@ -51,7 +51,7 @@ fn limits() -> impl Strategy<Value = Option<Limit>> {
     ]
 }
 
-/// Writes a message in a format, or several where it takes them.
+/// Writes a message in a format, as several messages where the format requires it.
 fn written(format: Format, line: &Line, has_turns: bool) -> Vec<Value> {
     match format {
         Format::Neutral => vec![neutral(line, has_turns)],
@@ -121,7 +121,7 @@ fn text(format: Format, lines: &[Line], has_turns: bool, as_list: bool) -> Strin
     }
 }
 
-/// The parts of a message, whatever its format: whether each is a call (`+id`), a result (`-id`) or something else.
+/// Returns the parts of a message in any format, each marked as a call (`+id`), a result (`-id`) or other content.
 fn marks(message: &Value) -> Vec<String> {
     let id = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     if message["role"] == "tool" && message.get("tool_call_id").is_some() {
@@ -138,7 +138,7 @@ fn marks(message: &Value) -> Vec<String> {
     content.chain(calls).collect()
 }
 
-/// Counts calls and results without their partner directly after.
+/// Counts calls and results whose counterpart does not directly follow or precede.
 fn n_unpaired(format: Format, messages: &[Value]) -> usize {
     let mut open: BTreeMap<String, usize> = BTreeMap::new();
     let mut n_unpaired = 0;
@@ -149,7 +149,7 @@ fn n_unpaired(format: Format, messages: &[Value]) -> usize {
         for mark in &marks {
             let (kind, id) = mark.split_at(1);
             match kind {
-                // Anthropic wants all results in one message.
+                // Anthropic requires all results in one message.
                 "-" if is_front && (format != Format::Anthropic || n_answering == 0) => {
                     match open.get_mut(id) {
                         Some(count) if *count > 0 => *count -= 1,
@@ -188,7 +188,7 @@ proptest! {
     ) {
         for format in [Format::Neutral, Format::Openai, Format::Anthropic] {
             let text = text(format, &lines, has_turns, as_list);
-            // A turn that comes back is refused, and nothing else is.
+            // Only a turn that resumes after another one is refused.
             let Ok(transcript) = Transcript::read(&text, "chat", Some(format)) else {
                 prop_assert!(format == Format::Neutral && has_turns, "{text}");
                 continue;

@@ -1,7 +1,7 @@
-//! The text of a transcript, taken apart into messages that are still as they came.
+//! Splits the text of a transcript into messages, without changing them.
 //!
-//! Three layouts: JSON lines, a list, and a whole request with the list in `messages`. A text that is one object without
-//! `messages` is a transcript of one message.
+//! Three layouts: JSON lines, a list, and a whole request with the list in `messages`. A text that is one object
+//! without `messages` is a transcript of one message.
 
 use std::borrow::Cow;
 
@@ -12,34 +12,34 @@ use serde_json::{Map, Value};
 
 use crate::error::Failure;
 
-/// JSON as it came, or made anew.
+/// Original JSON, or rewritten JSON.
 pub(crate) type Json<'t> = Cow<'t, RawValue>;
 
-/// A transcript before anyone asked what its messages mean.
+/// A transcript whose messages are not interpreted yet.
 #[derive(Debug)]
 pub(crate) struct Source<'t> {
     name: &'t str,
     text: &'t str,
     pub(crate) layout: Layout<'t>,
     pub(crate) messages: Vec<&'t RawValue>,
-    /// What a request has in `system`.
+    /// The `system` field of a request.
     pub(crate) system: Option<&'t RawValue>,
-    /// What a request has in `model`.
+    /// The `model` field of a request.
     pub(crate) model: Option<String>,
 }
 
-/// How the messages are written down.
+/// The layout of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout<'t> {
-    /// One a line.
+    /// One per line.
     Lines,
-    /// As a list.
+    /// A list.
     List(&'t str),
-    /// As a list inside a request.
+    /// A list inside a request.
     Request { before: &'t str, list: &'t str, after: &'t str },
 }
 
-/// What is looked at in a request.
+/// The fields of a request that matter here.
 #[derive(Deserialize)]
 struct Outline<'t> {
     #[serde(borrow)]
@@ -51,7 +51,7 @@ struct Outline<'t> {
 }
 
 impl<'t> Source<'t> {
-    /// Finds the messages in `text`; `name` is what errors call it.
+    /// Finds the messages in `text`; `name` is used in errors.
     pub(crate) fn read(text: &'t str, name: &'t str) -> Result<Self, Failure> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let source =
@@ -63,7 +63,7 @@ impl<'t> Source<'t> {
         }
     }
 
-    /// Finds one message a line.
+    /// Finds one message per line.
     pub(crate) fn read_lines(text: &'t str, name: &'t str) -> Result<Self, Failure> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         Source { name, text, layout: Layout::Lines, messages: Vec::new(), system: None, model: None }.lines()
@@ -118,7 +118,7 @@ impl<'t> Source<'t> {
         }
     }
 
-    /// Returns the error about a message that is JSON, but not what it should be.
+    /// Returns the error for a message that is valid JSON but not a valid message.
     pub(crate) fn wrong(&self, what: impl Into<String>, json: &str) -> Failure {
         let (line, column) = self.place(self.offset(json));
         let place = match self.layout {
@@ -143,12 +143,12 @@ impl<'t> Source<'t> {
         failure.at(format!("{}:{line}:{column}", self.name))
     }
 
-    /// Returns where a piece of the text begins.
+    /// Returns the offset of a piece in the text.
     fn offset(&self, piece: &str) -> usize {
         (piece.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize).min(self.text.len())
     }
 
-    /// Returns line and column of an offset, from 1 on. Columns are bytes, as in other errors about JSON.
+    /// Returns the line and column of an offset, starting at 1. Columns count bytes, as in other JSON errors.
     fn place(&self, offset: usize) -> (usize, usize) {
         let before = &self.text.as_bytes()[..offset];
         let line = before.iter().filter(|it| **it == b'\n').count() + 1;
@@ -158,7 +158,7 @@ impl<'t> Source<'t> {
 }
 
 impl Layout<'_> {
-    /// Writes messages down in this layout. `is_same` says that they are all that came, unchanged.
+    /// Writes messages in this layout. `is_same` means that they are all the original messages, unchanged.
     pub(crate) fn written(self, messages: &[Json<'_>], is_same: bool) -> String {
         match self {
             Layout::Lines => messages.iter().map(|it| on_one_line(it)).collect::<Vec<_>>().join("\n"),
@@ -181,7 +181,7 @@ fn listed(list: &str, messages: &[Json<'_>], is_same: bool) -> String {
     }
 }
 
-/// A message of several lines is written anew; it can only have come as the one of its transcript.
+/// Rewrites a message of several lines on one; it can only be the single message of its transcript.
 fn on_one_line(message: &RawValue) -> Cow<'_, str> {
     let text = message.get();
     match text.contains('\n').then(|| serde_json::from_str::<Value>(text)) {

@@ -1,29 +1,29 @@
-//! Follows messages through the window and the repair, so that what is kept can be printed as it came.
+//! Follows messages through windowing and repair, so that kept messages can be printed unchanged.
 //!
-//! The engine gets a sketch of each message: its calls and results under their ids, and of everything else only whether it
-//! says something. A sketch carries the message's number as its id, and each result its place as its output, which
-//! nobody looks at on the way.
+//! The engine gets a sketch of each message: its calls and results with their ids, and for other content only whether
+//! there is any. A sketch has the index of its message as its id, and each result has its position as its output,
+//! which the engine does not inspect.
 
 use contexture_message::{Message, Part, ToolCall, ToolOutput, ToolResult};
 use serde_json::{Value, json};
 
-/// What goes along of the messages that came, or is added to them.
+/// A piece of output: an original message, a part of one, or an addition.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Piece {
-    /// A message as it came.
+    /// An original message.
     Whole(usize),
-    /// These parts of a message; results are missing.
+    /// The given parts of a message; its other parts, which are results, are removed.
     Rest(usize, Vec<usize>),
-    /// Results as a message of their own.
+    /// Results as a separate message.
     Results(Vec<Answer>),
 }
 
-/// A result that was not where it is now.
+/// A result that was moved or added.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
-    /// This part of this message.
+    /// The given part of the given message.
     Moved(usize, usize),
-    /// What the repair says in the place of a result.
+    /// A result that the repair made up for a missing one.
     New(ToolResult),
 }
 
@@ -43,12 +43,12 @@ pub(crate) fn sketch(number: usize, message: &Message) -> Message {
     Message::parts(message.role, parts.collect()).with_id(number.to_string())
 }
 
-/// Returns the number of the message that this is the sketch of.
+/// Returns the index of the message that a sketch stands for.
 pub(crate) fn number(sketch: &Message) -> Option<usize> {
     sketch.id.as_ref()?.parse().ok()
 }
 
-/// Returns what a sketch stands for after the repair. `content` gives the parts of a message by its number.
+/// Returns the piece that a sketch stands for after the repair. `content` returns the parts of a message by its index.
 pub(crate) fn piece<'e>(sketch: &Message, content: impl Fn(usize) -> &'e [Part]) -> Piece {
     let results = sketch.content.iter().filter_map(|it| match it {
         Part::ToolResult(result) => Some(answer(result)),

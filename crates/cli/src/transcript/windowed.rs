@@ -1,4 +1,4 @@
-//! What goes along of a transcript.
+//! The part of a transcript that fits a limit.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -9,27 +9,27 @@ use contexture_message::{Message, TokenCounter, Tokens, message_tokens};
 use super::trace::{self, Piece};
 use super::{Calls, Json, Made, Placed, Transcript};
 
-/// What goes along of a transcript, and why the rest does not.
+/// The kept part of a transcript, and the reasons why turns were dropped.
 #[derive(Debug)]
 pub(crate) struct Windowed<'t> {
-    /// The ids of the turns that contribute something.
+    /// The ids of the turns that contribute messages.
     pub(crate) turns: Vec<String>,
     /// The messages, in the format of the transcript.
     pub(crate) messages: Vec<Json<'t>>,
-    /// The `system` of a request.
+    /// The `system` field of a request.
     pub(crate) system: Option<Json<'t>>,
-    /// The turns that do not go along, oldest first, each with the reason.
+    /// The dropped turns, oldest first, each with the reason.
     pub(crate) dropped: Vec<(String, String)>,
-    /// What was repaired, with its turn.
+    /// The repairs, each with its turn.
     pub(crate) repairs: Vec<(String, Repair)>,
-    /// What goes along costs, with the framing of messages.
+    /// The cost of the kept messages, including message framing.
     pub(crate) tokens: Tokens,
-    /// The transcript again with only these messages.
+    /// The transcript reduced to the kept messages.
     pub(crate) text: String,
 }
 
 impl<'t> Transcript<'t> {
-    /// Returns what goes along under a limit.
+    /// Returns the part of the transcript that fits a limit.
     pub(crate) fn window(&self, limit: Option<Limit>, counter: &dyn TokenCounter) -> Windowed<'t> {
         let turns = self.counted(limit, counter);
         let window = window(&turns, limit, counter);
@@ -58,7 +58,7 @@ impl<'t> Transcript<'t> {
         Windowed { turns: kept, messages, system, dropped, repairs, tokens, text }
     }
 
-    /// Returns the sketches with what their turns really cost, if that matters.
+    /// Returns the sketches with the real cost of their turns, if the limit depends on it.
     fn counted(&self, limit: Option<Limit>, counter: &dyn TokenCounter) -> Vec<Turn> {
         let name = counter.profile().name;
         let is_needed = matches!(limit, Some(Limit::Tokens(_)));
@@ -71,9 +71,9 @@ impl<'t> Transcript<'t> {
         turns.map(|it| if is_needed { it.clone().with_cost(cost(it)) } else { it.clone() }).collect()
     }
 
-    /// Returns what goes along of a turn.
+    /// Returns the kept pieces of a turn.
     fn pieces(&self, turn: &RepairedTurn<'_>) -> impl Iterator<Item = Placed<'_>> {
-        // A turn whose id is given begins with a message that gives it.
+        // If a turn has a declared id, its first message declares it.
         let first = turn.turn.messages().first().and_then(|it| trace::number(it));
         let given = first.and_then(|it| self.entries[it].fields.get("turn")).filter(|it| !it.is_null());
         let pieces = turn.messages.iter().map(|it| self.piece(it)).collect::<Vec<_>>().into_iter();
@@ -84,14 +84,14 @@ impl<'t> Transcript<'t> {
         trace::piece(sketch, |number| &self.entries[number].message.content)
     }
 
-    /// Puts turns into the order of the transcript.
+    /// Sorts turns in the order of the transcript.
     fn in_order(&self, turns: &mut [(String, String)]) {
         let places: HashMap<&str, usize> =
             self.turns.iter().enumerate().map(|(place, it)| (&**it.id(), place)).collect();
         turns.sort_by_key(|(id, _)| places.get(id.as_str()).copied());
     }
 
-    /// Returns what a printed message costs.
+    /// Returns the cost of an output message.
     fn tokens(&self, made: &Made, counter: &dyn TokenCounter) -> Tokens {
         match made {
             Made::Same(number) => message_tokens(counter, &self.entries[*number].message),
@@ -116,7 +116,7 @@ fn nothing_left(turn: &RepairedTurn<'_>) -> &'static str {
     }
 }
 
-/// Returns what a repair did in words.
+/// Describes a repair.
 pub(crate) fn reason(repair: &Repair) -> String {
     // A provider's result does not name its tool.
     repair.to_string().replace(" of ``", "")

@@ -1,4 +1,4 @@
-//! What slash commands do.
+//! The slash commands of a chat.
 
 use contexture_compose::Pass;
 use contexture_message::Tokens;
@@ -21,7 +21,7 @@ use crate::type_ahead;
 const NOTHING: &str = "Nothing was said yet.";
 
 impl Chat {
-    /// Does what a command says, and prints what it answers.
+    /// Runs a command and prints its reply.
     pub(super) async fn command(&mut self, command: Slash, line: &str) -> Result<(), Failure> {
         let reply = self.reply(command).await?;
         match self.as_json {
@@ -84,7 +84,7 @@ impl Chat {
                 }
                 None => Ok(Reply::styled(NOTHING)),
             },
-            // These end the chat, or are a turn.
+            // The caller handles these: they end the chat or run a turn.
             Slash::Exit | Slash::Retry => Ok(Reply::default()),
         }
     }
@@ -117,7 +117,7 @@ impl Chat {
         show::run(&self.sessions, &args, self.as_json, self.screen).await
     }
 
-    /// Shows the model, or chooses one for the session; what the arguments named does not count any more.
+    /// Shows the model, or chooses one for the session, which overrides the model from the arguments.
     async fn model(&mut self, name: Option<String>) -> Result<Reply, Failure> {
         if let Some(name) = name {
             self.stage.models.check(Some(&name))?;
@@ -157,7 +157,7 @@ impl Chat {
         Ok(Reply::styled(table.lines(0, self.screen.width).join("\n")))
     }
 
-    /// Returns the main thread, if anything was said.
+    /// Returns the main thread, if the session exists.
     fn thread(&self) -> Option<Thread> {
         self.session.as_ref().map(|it| it.main().clone())
     }
@@ -186,7 +186,7 @@ impl Chat {
         })
     }
 
-    /// Returns how many tokens a request may have beside the answer, if that is known.
+    /// Returns the token limit of a request without the answer, if known.
     fn usable(&self, pass: &Pass) -> Option<Tokens> {
         let request = pass.request();
         let facts = self.stage.project.catalogue().facts(request.model.as_deref().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Tab: completes commands.
+//! Tab completion of commands.
 
 use rustyline::completion::Completer;
 use rustyline::highlight::Highlighter;
@@ -28,7 +28,7 @@ impl Completer for Commands {
     }
 }
 
-/// Returns the commands that begin like a line. Those that take something end with a blank.
+/// Returns the commands that start with the typed text. Commands with an argument end with a blank.
 fn candidates(typed: &str) -> Vec<String> {
     let Some(name) = typed.strip_prefix('/') else { return Vec::new() };
     let fits = COMMANDS.iter().filter(|(command, _, _)| command.starts_with(name));

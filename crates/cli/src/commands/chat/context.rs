@@ -1,7 +1,7 @@
-//! `/context`: what fills the model's window now.
+//! `/context`: shows what fills the model's context window.
 //!
-//! The prompt is resolved as the next call would be, without what will be said then. Its parts are put into groups; what
-//! turns of the history hold in hidden context and summaries is told apart by the items of the thread.
+//! The prompt is resolved as for the next call, without the next user message, and its parts are grouped. The items of
+//! the thread show how much of a history turn is hidden context or summaries.
 
 use contexture_compose::{Explanation, Forecast, Part, Pass, ShortenedResult};
 use contexture_history::{Body, Item};
@@ -14,13 +14,13 @@ use crate::paint::{
     BLUE, BOLD, CYAN, DIM, GREEN, MAGENTA, PLAIN, YELLOW, behind, joined, one_line, paint, width,
 };
 
-/// More lines of a kind than these are only counted.
+/// Further lines of a kind are only counted.
 const MAX_SHOWN: usize = 12;
 const BAR: usize = 30;
-/// The columns of a label, with the blanks around it.
+/// The width of a label with the blanks around it.
 const LABEL: usize = 18;
 
-/// What the model's window is filled with.
+/// A category of content in the context window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Group {
     System,
@@ -44,7 +44,7 @@ const GROUPS: [(Group, &str); 8] = [
     (Group::Framing, "framing"),
 ];
 
-/// What the calls of the last turn cost.
+/// The cost of the calls of the last turn.
 #[derive(Clone, Debug)]
 pub(super) struct LastTurn {
     pub(super) pass: Pass,
@@ -52,13 +52,13 @@ pub(super) struct LastTurn {
     pub(super) steps: u32,
 }
 
-/// What fills a window.
+/// The content of a context window.
 pub(super) struct Filling<'a> {
     pub(super) explanation: Explanation,
     pub(super) model: Option<&'a str>,
-    /// How many tokens a request may have, if that is known.
+    /// The token limit of a request, if known.
     pub(super) usable: Option<Tokens>,
-    /// What the model reads of the thread.
+    /// The items of the thread that the model reads.
     pub(super) items: &'a [Item],
     /// The newest turn, such as `t7`.
     pub(super) newest: String,
@@ -100,7 +100,7 @@ impl Filling<'_> {
         sums
     }
 
-    /// Tells apart what a turn of the history holds.
+    /// Splits the tokens of a history turn by group.
     fn split(&self, source: &str, tokens: u32) -> [(Group, u32); 3] {
         let id = source.strip_prefix("history:").unwrap_or(source);
         let is_summary =
@@ -113,7 +113,7 @@ impl Filling<'_> {
             items.map(|it| it.cost.tokens.0).fold(0, u32::saturating_add)
         };
         let hidden = sum(&mut of_turn().filter(|it| matches!(it.body, Body::Envelope(_)))).min(tokens);
-        // A summary within a turn is a part of it, unless it stands alone.
+        // A summary inside a turn counts as part of it, unless it has its own part.
         let stands_alone = |it: &Item| match &it.body {
             Body::Summary(summary) => self.has_part(&format!("history:a{}", summary.number)),
             _ => true,
@@ -127,7 +127,7 @@ impl Filling<'_> {
         self.explanation.parts.iter().any(|it| it.source == source)
     }
 
-    /// Lists what of the conversation the model does not read, and everything that did not fit.
+    /// Lists the parts of the conversation that the model does not read, and everything that did not fit.
     fn absent(&self) -> Vec<(&str, &str)> {
         let excluded = self.explanation.excluded.iter().filter(|it| it.source.starts_with("history"));
         let excluded = excluded.map(|it| (it.source.as_str(), it.reason.as_str()));
@@ -181,7 +181,7 @@ impl Filling<'_> {
         let mut rows: Vec<(&str, u32, anstyle::Style)> = GROUPS
             .iter()
             .zip(self.groups())
-            // These are for the few who have them.
+            // These groups are rare, so they are hidden when empty.
             .filter(|((group, _), tokens)| *tokens > 0 || !matches!(group, Group::Messages | Group::Framing))
             .map(|((group, name), tokens)| (*name, tokens, style(*group)))
             .collect();
@@ -230,7 +230,7 @@ impl Filling<'_> {
 }
 
 impl LastTurn {
-    /// Says what its calls read, and how much of it from the provider's cache.
+    /// Describes how many tokens its calls read, and how many of them came from the provider's cache.
     fn read(&self) -> String {
         let Usage { input_tokens, cache_read_tokens, .. } = self.usage;
         if input_tokens == 0 {

@@ -1,4 +1,4 @@
-//! Where lines come from: an editor with a history on a terminal, or a pipe.
+//! Reads lines from a terminal, with an editor and a history, or from a pipe.
 
 use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -12,27 +12,27 @@ use crate::error::Failure;
 use crate::output;
 use crate::type_ahead::{self, Ahead};
 
-/// So many lines are remembered.
+/// The maximum number of lines in the history.
 const MAX_LINES: usize = 1000;
 
-/// What was typed.
+/// The result of reading input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::commands) enum Typed {
     Line(String),
-    /// Ctrl-C: what was typed does not count.
+    /// Ctrl-C: the typed text is discarded.
     Nothing,
     /// Ctrl-D, or the end of the pipe.
     End,
 }
 
-/// Where lines come from.
+/// A source of lines.
 pub(in crate::commands) enum Lines {
     Terminal { editor: Box<Editor<Commands, FileHistory>>, file: Option<PathBuf> },
     Pipe(Box<dyn BufRead>),
 }
 
 impl Lines {
-    /// Returns the terminal, with a history in `folder`, or the pipe.
+    /// Opens the terminal, with a history file in `folder`, or the pipe.
     pub(in crate::commands) fn open(folder: Option<&Path>) -> Result<Self, Failure> {
         if !io::stdin().is_terminal() {
             return Ok(Lines::Pipe(Box::new(io::stdin().lock())));
@@ -44,13 +44,13 @@ impl Lines {
         let mut editor = Box::new(Editor::with_config(config).map_err(failed)?);
         let file = folder.map(|it| it.join("chat_history"));
         if let Some(file) = &file {
-            // There is none the first time.
+            // The file does not exist the first time.
             let _ = editor.load_history(file);
         }
         Ok(Lines::Terminal { editor, file })
     }
 
-    /// Has Tab complete the commands of a chat.
+    /// Enables tab completion of chat commands.
     pub(super) fn with_commands(mut self) -> Self {
         if let Lines::Terminal { editor, .. } = &mut self {
             editor.set_helper(Some(Commands));
@@ -58,12 +58,12 @@ impl Lines {
         self
     }
 
-    /// Whether a person types.
+    /// Whether the lines come from a terminal.
     pub(in crate::commands) fn is_terminal(&self) -> bool {
         matches!(self, Lines::Terminal { .. })
     }
 
-    /// Reads what is said next: a line, with those that follow one that ends in `\`.
+    /// Reads the next input: a line, with its continuation lines if it ends in `\`.
     pub(in crate::commands) fn read(&mut self) -> Result<Typed, Failure> {
         let mut whole = String::new();
         loop {
@@ -96,7 +96,7 @@ impl Lines {
                 match read {
                     Ok(line) => {
                         if let Some(file) = file {
-                            // Without its history the chat goes on just the same.
+                            // The chat works without its history, so errors are ignored.
                             let _ = editor.append_history(file);
                         }
                         Ok(Typed::Line(line))

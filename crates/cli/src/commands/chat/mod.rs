@@ -1,7 +1,7 @@
-//! `chat`: a conversation in the terminal, or through a pipe, kept in the store.
+//! `chat`: a conversation in the terminal or through a pipe, kept in the store.
 //!
-//! A line is a turn. On a terminal it is edited and remembered; in a pipe nothing but the answers goes to standard output,
-//! so that a chat can be a script. A turn that fails is told, and the chat goes on.
+//! Each line is a turn. On a terminal, lines can be edited and are saved to a history. In a pipe, only the answers go
+//! to standard output, so a chat can be scripted. A failed turn is reported, and the chat continues.
 
 mod commands;
 mod complete;
@@ -30,20 +30,20 @@ use crate::store::Missing;
 use crate::turn::{Approver, Ask, play};
 use crate::type_ahead;
 
-/// A conversation that goes on.
+/// A running chat.
 struct Chat {
     stage: Stage,
     sessions: Sessions,
     id: SessionId,
-    /// Made with its first turn: who only looks leaves nothing behind.
+    /// Created with the first turn, so that a chat without turns stores nothing.
     session: Option<Session>,
     voice: Voice,
     approver: Approver,
     screen: Screen,
     as_json: bool,
-    /// What was said last.
+    /// The last user message.
     said: Option<String>,
-    /// What the model saw last, and what that cost.
+    /// What the model last saw, and its cost.
     last: Option<LastTurn>,
 }
 
@@ -96,7 +96,7 @@ fn new_name() -> Result<SessionId, Failure> {
     Ok(SessionId::parse(names::name(&SystemSecrets.next()))?)
 }
 
-/// Returns what the user said last in a session.
+/// Returns the last user message of a session.
 fn last_said(thread: &Snapshot) -> Option<String> {
     let messages = thread.turns().iter().flat_map(|it| it.messages());
     let of_user = messages.filter(|it| it.role == Role::User);
@@ -104,7 +104,7 @@ fn last_said(thread: &Snapshot) -> Option<String> {
 }
 
 impl Chat {
-    /// Says which session it is, and on a terminal how to get help.
+    /// Prints the session, and on a terminal how to get help.
     fn greet(&self, for_people: bool) {
         let model = self.stage.model_of(self.session.as_ref().map(Session::main)).unwrap_or_default();
         let help = if for_people { "; /help lists commands, Ctrl-D leaves" } else { "" };
@@ -137,7 +137,7 @@ impl Chat {
                 self.tell(&failure);
             }
         }
-        // A person has seen what failed; a script has not.
+        // A person has already seen the failure; a script needs the exit code.
         Ok(Reply::default().exit(if lines.is_terminal() { Exit::Done } else { exit }))
     }
 
@@ -162,7 +162,7 @@ impl Chat {
         drop(quiet);
         let played = match played {
             Ok(played) => played,
-            // Whoever stops an answer knows that; nothing went wrong.
+            // The user stopped the answer, so this is not an error.
             Err(err) if err.is_cancelled() => {
                 self.voice.end_line();
                 output::aside("stopped; what was said is kept");
@@ -177,7 +177,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Returns the session, which is made now if it is not there.
+    /// Returns the session, and creates it if it does not exist.
     async fn session(&mut self) -> Result<&Session, Failure> {
         if self.session.is_none() {
             let start = SessionStart { id: Some(self.id.clone()), label: None };

@@ -9,7 +9,7 @@ const SECOND: [&str; 16] = [
     "meadow", "otter", "river", "stone", "willow",
 ];
 
-/// Returns a new name such as `amber-otter-4f2a`, from letters and digits that nobody can foretell.
+/// Returns a new name such as `amber-otter-4f2a`, made from the characters of `random`, which must be unpredictable.
 pub(super) fn name(random: &str) -> String {
     let digit =
         |at: usize| random.chars().nth(at).and_then(|it| it.to_digit(16)).unwrap_or_default() as usize;

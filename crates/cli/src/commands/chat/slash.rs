@@ -1,10 +1,10 @@
-//! Slash commands: what can be typed besides what is said.
+//! Parses slash commands.
 
 use contexture_project::did_you_mean;
 
 use crate::error::Failure;
 
-/// A line that is a command.
+/// A slash command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Slash {
     Help,
@@ -17,7 +17,7 @@ pub(super) enum Slash {
     Tools,
     System(Option<String>),
     Retry,
-    /// Whether every part is shown.
+    /// `true` shows every part.
     Context(bool),
     Compact,
     Undo,
@@ -25,7 +25,7 @@ pub(super) enum Slash {
     Refresh,
 }
 
-/// All commands, with what they take and do.
+/// All commands, with their arguments and descriptions.
 pub(super) const COMMANDS: [(&str, &str, &str); 15] = [
     ("help", "", "show this"),
     ("exit", "", "leave; so does Ctrl-D"),
@@ -44,7 +44,7 @@ pub(super) const COMMANDS: [(&str, &str, &str); 15] = [
     ("refresh", "", "evaluate the frozen prefix anew at the next turn"),
 ];
 
-/// Reads a line that begins with a slash.
+/// Parses a line that starts with a slash.
 pub(super) fn parse(line: &str) -> Result<Slash, Failure> {
     let line = line.trim_start_matches('/');
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));

@@ -1,4 +1,4 @@
-//! `flow check`: whether flows can be run.
+//! `flow check`: checks whether flows can run.
 
 use contexture_flow::Flow;
 use contexture_project::{Fault, Project, ProjectError};
@@ -12,7 +12,7 @@ use crate::error::{Exit, Failure};
 use crate::output::{Reply, Screen};
 use crate::paint::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, one_line, paint, wrapped};
 
-/// A flow with its file, and what works in it, but hardly as it is meant.
+/// A flow with its file and its warnings.
 struct Checked<'a> {
     id: &'a str,
     file: &'a str,
@@ -47,7 +47,7 @@ pub(super) fn run(
     Ok(reply.exit(if is_broken { Exit::Wrong } else { Exit::Done }))
 }
 
-/// Returns a flow as `list` does, with its warnings.
+/// Returns a flow as in `list`, with its warnings.
 fn checked(of: &Checked<'_>) -> Value {
     let mut document = document(of.id, of.file, of.flow);
     if of.flow.is_ok() {

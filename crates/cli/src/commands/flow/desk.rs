@@ -1,4 +1,4 @@
-//! What runs are driven with: a project, its agent, a store.
+//! The setup for driving runs: a project, its agent and a store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::stage::{agent_builder, session_config};
 use crate::store::{self, Missing, open_both};
 use crate::telemetry::{self, Telemetry};
 
-/// What runs are driven with.
+/// The project and runtime that runs are driven with.
 pub(super) struct Desk {
     pub(super) project: Arc<Project>,
     pub(super) runtime: Runtime,

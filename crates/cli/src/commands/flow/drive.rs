@@ -1,4 +1,4 @@
-//! `flow run`, `flow resume`, `flow cancel`: a run is driven as far as it gets, and shown as it goes.
+//! `flow run`, `flow resume`, `flow cancel`: drives a run as far as possible and shows its progress.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub(super) fn resume(args: &FlowResumeArgs, globals: &Globals, screen: Screen) -
                 Some(asked) => value(asked, text).map_err(|why| {
                     Failure::new("answer_invalid", format!("the answer to `{wait}`: {why}"))
                 })?,
-                // It says why there is no such wait.
+                // `answer` reports why there is no such wait.
                 None => Value::String(text.to_owned()),
             };
             desk.runtime.answer(&run, wait, value).await?;
@@ -73,7 +73,7 @@ pub(super) fn cancel(args: &FlowCancelArgs, globals: &Globals) -> Result<Reply, 
         let run = RunId::parse(&args.run)?;
         let before = desk.runtime.cancel(&run).await?;
         let info = match desk.runtime.drive(&run, CancellationToken::new()).await {
-            // Whoever drives it hears of it.
+            // The process that drives the run will see the cancellation.
             Err(RunError::Driven { .. }) => desk.runtime.info(&run).await?,
             info => info?,
         };
@@ -87,7 +87,7 @@ pub(super) fn cancel(args: &FlowCancelArgs, globals: &Globals) -> Result<Reply, 
     runtime::block_on(work)?
 }
 
-/// Waits until nobody else drives a run: a process that was killed holds it until its lease ends.
+/// Waits until no other process drives the run: a killed process holds it until its lease expires.
 async fn free(desk: &Desk, run: &RunId) -> Result<(), Failure> {
     let patience = Duration::from_secs(desk.project.config().server.lease_seconds.saturating_add(2));
     let end = Instant::now() + patience;
@@ -103,7 +103,7 @@ async fn free(desk: &Desk, run: &RunId) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Drives a run, answers what it waits for as long as somebody does, and says what became of it.
+/// Drives a run, answers its waits as long as there are answers, and reports the outcome.
 async fn driven(
     desk: &Desk,
     run: &RunId,
@@ -139,7 +139,7 @@ async fn driven(
     }
 }
 
-/// Drives a run as far as it gets and shows what happens. On Ctrl-C it is left.
+/// Drives a run as far as possible and shows its events. Ctrl-C stops driving, without cancelling the run.
 async fn stretch(
     desk: &Desk,
     run: &RunId,
@@ -151,7 +151,7 @@ async fn stretch(
     let mut events = Box::pin(desk.runtime.follow(run, *after));
     let info = loop {
         tokio::select! {
-            // What happened is shown before it is said what became of it.
+            // Show pending events before the outcome.
             biased;
             Some(event) = events.next() => {
                 let (number, event) = event?;
@@ -169,12 +169,12 @@ async fn stretch(
     Ok(info)
 }
 
-/// Tells what happens in a run.
+/// Prints the events of a run.
 struct Narrator {
     form: Form,
     voice: Voice,
     speakers: Speakers,
-    /// When nodes began that are not done.
+    /// The start times of nodes that are still running.
     begun: BTreeMap<Arc<str>, Instant>,
 }
 

@@ -1,4 +1,4 @@
-//! `flow forget`: removes runs that are over.
+//! `flow forget`: removes finished runs.
 
 use contexture::SystemTime;
 use contexture_flow::ForgetReport;

@@ -1,4 +1,4 @@
-//! `flow graph`: a picture of a flow.
+//! `flow graph`: draws a flow.
 
 use std::fs;
 use std::path::Path;

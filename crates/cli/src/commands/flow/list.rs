@@ -1,4 +1,4 @@
-//! `flow list`: what there is.
+//! `flow list`: lists the flows of the project.
 
 use anstyle::Style;
 use contexture_flow::Flow;
@@ -46,7 +46,7 @@ fn block(id: &str, file: &str, flow: Result<&Flow, &ProjectError>, screen: Scree
     lines.join("\n")
 }
 
-/// Returns a flow for programs: the same for `list` and `check`.
+/// Returns a flow as JSON, the same for `list` and `check`.
 pub(super) fn document(id: &str, file: &str, flow: Result<&Flow, &ProjectError>) -> Value {
     match flow {
         Ok(flow) => {

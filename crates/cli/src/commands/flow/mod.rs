@@ -34,10 +34,10 @@ pub(super) fn run(args: &FlowArgs, globals: &Globals, screen: Screen) -> Result<
     }
 }
 
-/// What is said if there is nothing.
+/// The message for a project without flows.
 const NONE: &str = "The project has no flows; they go to flows/NAME.yaml.";
 
-/// Says how large a flow is, as its author wrote it.
+/// Describes the size of a flow as its author wrote it.
 fn extent(flow: &Flow) -> String {
     let definition = flow.definition();
     format!("{}, {}", counted(definition.nodes.len(), "node"), counted(definition.edges.len(), "edge"))

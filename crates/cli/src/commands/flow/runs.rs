@@ -1,4 +1,4 @@
-//! `flow runs`.
+//! `flow runs`: lists runs.
 
 use contexture_flow::{RunList, RunPage, RunStatus};
 use contexture_session::SessionId;
@@ -51,7 +51,7 @@ fn document(found: &RunPage) -> Value {
 }
 
 fn page(found: &RunPage) -> String {
-    // The run's name stands last, where nothing is cut: it is there to be copied.
+    // The run id is the last column, which is never cut, so that it can be copied.
     let columns = ["flow", "status", "updated", "run"].map(|it| (it, Align::Left));
     let mut table = Table::new(&columns);
     for info in &found.runs {

@@ -1,4 +1,4 @@
-//! `flow show`: what became of a run, and what happened in it.
+//! `flow show`: shows the outcome of a run and its events.
 
 use contexture_flow::{PortValue, RunEvent, RunId, RunInfo};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
-//! Whose words are shown: nodes that run at the same time are shown one after the other, each with its name.
+//! Serializes the output of nodes that run in parallel, each under its name.
 //!
-//! In come the events of nodes as they happen, out comes what to print now. The node that speaks first is shown as it
-//! speaks; what others say meanwhile is held until it is done.
+//! Input is the events of nodes as they happen, output is what to print now. The first node to produce output is shown
+//! live; the output of others is held back until it is done.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use std::time::Duration;
 
 use contexture_agent::Event;
 
-/// What to print.
+/// Something to print.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Shown {
-    /// This node speaks from here on.
+    /// The output of this node follows.
     Speaker(Arc<str>),
-    /// An event of the node that speaks.
+    /// An event of the current node.
     Event(Event),
-    /// A node is done that called a model: what that cost.
+    /// A node that called a model is done, at this cost.
     Spent(Arc<str>, Spent),
 }
 
-/// The tokens that a node read and wrote, and how long it took.
+/// The tokens that a node read and wrote, and its duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spent {
     pub(super) input: u64,
@@ -28,7 +28,7 @@ pub(super) struct Spent {
     pub(super) took: Duration,
 }
 
-/// What a node says while another one speaks.
+/// The output of a node that waits for another one to finish.
 #[derive(Debug)]
 struct Held {
     node: Arc<str>,
@@ -36,23 +36,23 @@ struct Held {
     is_over: bool,
 }
 
-/// Whose words are shown now, and who has to wait.
+/// The node that is shown now, and the held output of others.
 #[derive(Debug, Default)]
 pub(super) struct Speakers {
     current: Option<Arc<str>>,
-    /// The node that was named last.
+    /// The node whose name was printed last.
     named: Option<Arc<str>>,
     held: Vec<Held>,
     spent: BTreeMap<Arc<str>, Spent>,
 }
 
 impl Speakers {
-    /// Notes that a node was named when it began.
+    /// Records that a node's name was printed when it started.
     pub(super) fn begin(&mut self, node: &Arc<str>) {
         self.named = Some(Arc::clone(node));
     }
 
-    /// Takes in an event of a node and returns what to print.
+    /// Processes an event of a node and returns what to print.
     pub(super) fn hear(&mut self, node: &Arc<str>, event: &Event) -> Vec<Shown> {
         if let Event::ContextUsage { input_tokens, output_tokens, .. } = event {
             let spent = self.spent.entry(Arc::clone(node)).or_default();
@@ -67,7 +67,7 @@ impl Speakers {
         self.said(node, vec![Shown::Event(event.clone())])
     }
 
-    /// Notes that a node is done and returns what to print: what it cost, and what was held meanwhile.
+    /// Records that a node is done and returns what to print: its cost, and the output held back meanwhile.
     pub(super) fn end(&mut self, node: &Arc<str>, took: Duration) -> Vec<Shown> {
         let spent = self.spent.remove(node);
         let spent = spent.map(|it| Shown::Spent(Arc::clone(node), Spent { took, ..it }));
@@ -96,7 +96,7 @@ impl Speakers {
         &mut self.held[idx]
     }
 
-    /// Puts the node's name before what it says, where another one was named last.
+    /// Adds the node's name before its output, if another name was printed last.
     fn said(&mut self, node: &Arc<str>, shown: Vec<Shown>) -> Vec<Shown> {
         let is_named = shown.is_empty() || self.named.as_ref() == Some(node);
         let name = (!is_named).then(|| Shown::Speaker(Arc::clone(node)));
@@ -114,7 +114,7 @@ mod tests {
 
     use super::{Shown, Speakers};
 
-    /// Plays `node:text` and `node.` (its end), and returns what is printed.
+    /// Plays `node:text` and `node.` (its end), and returns the printed output.
     fn printed(script: &str) -> String {
         let mut speakers = Speakers::default();
         let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! What a run waits for, asked on the terminal or read from a pipe.
+//! Answers the waits of a run from the terminal or a pipe.
 
 use contexture_flow::{QuestionKind, Wait};
 use serde_json::{Value, json};
@@ -7,9 +7,9 @@ use crate::commands::chat::lines::{Lines, Typed};
 use crate::error::Failure;
 use crate::output;
 
-/// Who answers what runs wait for.
+/// Answers the waits of runs.
 pub(super) struct Respondent {
-    /// Nobody, if there are no lines.
+    /// `None` if no one can be asked.
     lines: Option<Lines>,
     approves: bool,
 }
@@ -19,7 +19,7 @@ impl Respondent {
         Ok(Self { lines: is_asked.then(|| Lines::open(None)).transpose()?, approves })
     }
 
-    /// Asks until an answer fits; nothing if there is nobody, or no more.
+    /// Asks until the answer is valid. Returns `None` if no one can be asked, or at the end of input.
     pub(super) fn answer(&mut self, wait: &Wait) -> Result<Option<Value>, Failure> {
         if wait.asked.kind == QuestionKind::Approval && self.approves {
             return Ok(Some(json!({"approve": true})));
@@ -33,7 +33,7 @@ impl Respondent {
             };
             match value(wait, &line) {
                 Ok(value) => return Ok(Some(value)),
-                // What comes from a pipe does not get better by asking again.
+                // Input from a pipe cannot be corrected by asking again.
                 Err(why) if !lines.is_terminal() => {
                     return Err(Failure::new(
                         "answer_invalid",
@@ -66,7 +66,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Reads what was typed as what is expected: text where text is, yes or no for approvals, and JSON elsewhere.
+/// Converts typed text to the expected value: text, yes or no for approvals, otherwise JSON.
 pub(super) fn value(wait: &Wait, typed: &str) -> Result<Value, String> {
     let text = || Value::String(typed.to_owned());
     let value = match wait.asked.kind {

@@ -1,4 +1,4 @@
-//! `sessions archives`: what was summarised or left out, and what it covers.
+//! `sessions archives`: shows what was summarised or left out, and which turns it covers.
 
 use contexture_history::{Archived, Body, Item, Summary};
 use contexture_session::search::MAX_FOUND;
@@ -77,7 +77,7 @@ pub(in crate::commands) async fn list(
     Ok(Reply::styled(table.lines(0, screen.width).join("\n")))
 }
 
-/// Returns the first line that says something; a heading does not.
+/// Returns the first line with content, skipping headings.
 fn first_line(text: &str, screen: Screen) -> String {
     let lines = || text.lines().map(str::trim).filter(|it| !it.is_empty());
     let line = lines()
@@ -99,7 +99,7 @@ fn document(info: &ArchiveInfo) -> Value {
     })
 }
 
-/// Shows one archive: its summary, and what it covers.
+/// Shows one archive: its summary, and the items it covers.
 pub(in crate::commands) async fn one(
     sessions: &Sessions,
     thread: &Thread,
@@ -157,7 +157,7 @@ fn heading(info: &ArchiveInfo, screen: Screen) -> String {
     lines.join("\n")
 }
 
-/// Shows everything that was ever said.
+/// Shows the full history, including archived items.
 async fn full(sessions: &Sessions, thread: &Thread, as_json: bool, screen: Screen) -> Result<Reply, Failure> {
     let items = thread.full_history().await?;
     if as_json {
@@ -167,7 +167,7 @@ async fn full(sessions: &Sessions, thread: &Thread, as_json: bool, screen: Scree
     Ok(Reply::styled(show::page(&head, &items, &said(&items), screen)))
 }
 
-/// Returns what was said among items, without records of how turns began and ended: headings say that.
+/// Returns the items without records of turn starts and ends, which the headings show.
 fn said(items: &[Item]) -> Vec<&Item> {
     items.iter().filter(|it| !matches!(it.body, Body::Change(_))).collect()
 }
@@ -178,7 +178,7 @@ async fn head(sessions: &Sessions, thread: &ThreadId) -> Result<Head, Failure> {
     Ok(head.ok_or_else(|| StoreError::no_thread(thread))?)
 }
 
-/// Looks for words in what is archived.
+/// Searches the archived items.
 async fn found(thread: &Thread, words: &str, as_json: bool, screen: Screen) -> Result<Reply, Failure> {
     let found = thread.search(words, MAX_FOUND).await?;
     if as_json {

@@ -1,4 +1,4 @@
-//! `sessions list`.
+//! `sessions list`: lists the sessions of a store.
 
 use std::cmp::Reverse;
 

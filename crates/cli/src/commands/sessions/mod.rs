@@ -1,4 +1,4 @@
-//! `sessions`: what a store holds, for people who look after it.
+//! `sessions`: inspects and maintains the sessions of a store.
 
 pub(super) mod archives;
 pub(super) mod list;
@@ -71,7 +71,7 @@ fn session_id(text: &str) -> Result<SessionId, Failure> {
     Ok(SessionId::parse(text)?)
 }
 
-/// Opens a thread of a session that is there: its main one, or one by its name.
+/// Opens a thread of an existing session: the main one, or one by name.
 pub(super) async fn open_thread(
     sessions: &Sessions,
     id: &str,
@@ -83,7 +83,7 @@ pub(super) async fn open_thread(
     Ok(sessions.open_thread(&thread).await?)
 }
 
-/// Names the turns from one to another.
+/// Formats a range of turns.
 pub(super) fn spanned((first, last): (TurnNo, TurnNo)) -> String {
     if first == last { first.to_string() } else { format!("{first}..{last}") }
 }

@@ -1,4 +1,4 @@
-//! `sessions show`: what a log holds, in one of its views.
+//! `sessions show`: shows the log of a session in one of its views.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::paint::{
     BOLD, CYAN, DIM, GREEN, MAGENTA, PLAIN, RED, YELLOW, behind, cut, one_line, paint, visible,
 };
 
-/// How wide the column with the names is.
+/// The width of the name column.
 const NAMES: usize = 14;
 
 pub(in crate::commands) async fn run(
@@ -44,7 +44,7 @@ pub(in crate::commands) async fn run(
         }
         (Some(count), _) => Some(Limit::Turns(count)),
         (None, Some(tokens)) => Some(Limit::Tokens(Tokens(tokens))),
-        // What the model reads is what the window holds.
+        // The model reads at most the history window.
         (None, None) if args.view == ViewArg::History => Some(Limit::Turns(sessions.history_window())),
         (None, None) => None,
     };
@@ -69,7 +69,7 @@ pub(in crate::commands) async fn run(
     })
 }
 
-/// Returns the thread that is meant: by its whole name, or without the session's in front.
+/// Finds a thread by its full name, or by its name without the session prefix.
 pub(super) fn thread(
     threads: &[ThreadInfo],
     session: &SessionId,
@@ -89,12 +89,12 @@ pub(super) fn thread(
     })
 }
 
-/// Returns the label of a thread, by which people know the threads of a flow, as it stands behind the thread's name.
+/// Returns the label of a thread in parentheses, to be printed after its name. Threads of a flow have labels.
 fn labelled(thread: &ThreadInfo) -> String {
     thread.label.as_deref().map(|it| format!(" ({})", one_line(it))).unwrap_or_default()
 }
 
-/// Returns what has to be read for a view.
+/// Returns the span of the log that a view needs.
 fn span(view: ViewArg, limit: Option<Limit>, head: &Head) -> Span {
     let (count, tokens) = match limit {
         Some(Limit::Turns(count)) => (count, None),
@@ -106,7 +106,7 @@ fn span(view: ViewArg, limit: Option<Limit>, head: &Head) -> Span {
         ViewArg::All => Span::NewestItems { count, client: false },
         ViewArg::History => Span::NewestTurns(NewestTurns {
             turns: count,
-            // What archives cover costs nothing, so what fits is known only once all is read.
+            // Archived items cost nothing, so what fits is known only after reading everything.
             tokens: tokens.filter(|_| head.state.archives.is_empty()).map(|it| (counter_name().into(), it)),
             after: head.state.history_after,
             open: head.state.open.map(|it| it.turn),
@@ -114,7 +114,7 @@ fn span(view: ViewArg, limit: Option<Limit>, head: &Head) -> Span {
     }
 }
 
-/// Reads the records of the archives that hold.
+/// Reads the records of the active archives.
 async fn records(store: &Arc<dyn Store>, key: &ThreadKey, head: &Head) -> Result<Vec<Item>, Failure> {
     let mut records = Vec::with_capacity(head.state.archives.len());
     for Archived { record, .. } in &head.state.archives {
@@ -146,7 +146,7 @@ fn viewed(view: ViewArg, limit: Option<Limit>, items: &[Item]) -> Vec<&Item> {
     }
 }
 
-/// Returns the summary that an item is, if it is that of an archive.
+/// Returns the summary of an item, if it belongs to an archive.
 fn summary_of(item: &Item) -> Option<&Summary> {
     match &item.body {
         Body::Summary(summary) if summary.number > 0 => Some(summary),
@@ -158,7 +158,7 @@ fn name_of(summary: &Summary) -> String {
     format!("a{}", summary.number)
 }
 
-/// Returns the items under the headings of their turns. `read` has all that is known of the turns.
+/// Formats items under the headings of their turns. `read` has all known items of the turns.
 pub(super) fn page(head: &Head, read: &[Item], shown: &[&Item], screen: Screen) -> String {
     let info = &head.info;
     let facts = format!("{} turns, {} items, {}", info.turns, info.items, info.updated.to_seconds());
@@ -189,7 +189,7 @@ pub(super) fn blocks(head: &Head, read: &[Item], shown: &[&Item], screen: Screen
     blocks
 }
 
-/// The heading of a summary that stands alone, in the place of turns.
+/// Returns the heading of a summary that replaces turns.
 fn summary_heading(summary: &Summary, item: &Item) -> String {
     let when = paint(DIM, &item.at.to_seconds());
     format!("{}  in the place of {}  {when}", paint(BOLD, &name_of(summary)), spanned(summary.turns))
@@ -222,7 +222,7 @@ fn item_lines(item: &Item, screen: Screen) -> Vec<String> {
     let mark = match (item.visibility.client, item.visibility.history) {
         (true, _) => "",
         (false, true) => "(hidden) ",
-        // Changes are for nobody, and say so by what they are.
+        // Changes are visible to neither; their text makes that clear without a mark.
         (false, false) => "",
     };
     let line = |name: &str, style: Style, text: &str| {
@@ -263,7 +263,7 @@ fn role_style(message: &Message) -> Style {
     }
 }
 
-/// Returns a part as text; calls and results take one line.
+/// Formats a part as text; calls and results take one line.
 fn said(part: &Part, screen: Screen) -> String {
     match part {
         Part::Text { text } => text.clone(),
@@ -295,7 +295,7 @@ fn outcome(output: &ToolOutput, screen: Screen) -> String {
     }
 }
 
-/// Returns a text on one line.
+/// Cuts a text to one line.
 fn short(text: &str, screen: Screen) -> String {
     cut(&one_line(text), screen.width.saturating_sub(NAMES + "(hidden) ".len()))
 }

@@ -18,10 +18,10 @@ use crate::output::Reply;
 use crate::paint::{BOLD, GREEN, one_line, paint};
 use crate::read;
 
-/// How many items are read at once.
+/// The number of items to read at once.
 const PAGE: usize = 1024;
 
-/// Writes one session down, or all of them.
+/// Exports one session, or all of them.
 pub(super) async fn export(
     sessions: &Sessions,
     id: Option<&str>,
@@ -58,7 +58,8 @@ async fn write(sessions: &Sessions, ids: &[SessionId], out: &mut impl Write) -> 
     Ok(())
 }
 
-/// The file takes its name when it is whole, so that half an export is never taken for one.
+/// Writes to a temporary file and renames it when complete, so that a partial export is never mistaken for a whole
+/// one.
 async fn to_file(sessions: &Sessions, ids: &[SessionId], path: &Path) -> Result<(), Failure> {
     let name = path.display().to_string();
     let failed = |err: io::Error| {
@@ -72,13 +73,13 @@ async fn to_file(sessions: &Sessions, ids: &[SessionId], path: &Path) -> Result<
     let written = written.and_then(|()| file.get_ref().sync_all().map_err(failed));
     let written = written.and_then(|()| fs::rename(&partial, path).map_err(failed));
     if written.is_err() {
-        // What is wrong is known already.
+        // The original error is returned.
         let _ = fs::remove_file(&partial);
     }
     written
 }
 
-/// Reads sessions that `export` wrote.
+/// Imports sessions that `export` wrote.
 pub(super) async fn import(
     sessions: &Sessions,
     file: &str,
@@ -116,7 +117,7 @@ fn parts(text: &str) -> Vec<(usize, Vec<&str>)> {
             None => parts.push((idx, vec![line])),
         }
     }
-    // What is no session at all is said by the import.
+    // The import reports a file without any session.
     if parts.is_empty() { vec![(0, Vec::new())] } else { parts }
 }
 
@@ -138,7 +139,7 @@ fn not_imported(err: SessionError, name: &str, first: usize, done: &[Imported]) 
     }
 }
 
-/// Says what a copy is called.
+/// Returns the id and label of a copy.
 pub(super) fn start(rename: Option<&str>, label: Option<&str>) -> Result<SessionStart, Failure> {
     Ok(SessionStart { id: rename.map(session_id).transpose()?, label: label.map(str::to_owned) })
 }
@@ -162,7 +163,7 @@ pub(super) async fn fork(
     Ok(Reply::styled(written("forked to", &forked)))
 }
 
-/// Returns the item that is meant: its number, or the last one of a turn.
+/// Returns the position of an item: its number, or the last item of a turn.
 async fn position(sessions: &Sessions, id: &SessionId, at: &str) -> Result<Seq, Failure> {
     if let Ok(seq) = at.parse() {
         return Ok(Seq(seq));

@@ -20,7 +20,7 @@ use crate::root;
 use crate::store::Place;
 use crate::table::{Align, Cell, Table};
 
-/// Removes sessions, if they are all there and it is really meant.
+/// Removes sessions, if all of them exist and the user confirms.
 pub(super) async fn delete(
     sessions: &Sessions,
     records: &dyn Records,
@@ -63,7 +63,7 @@ fn is_meant(ids: &[SessionId], as_json: bool) -> Result<bool, Failure> {
     })
 }
 
-/// Has the frozen prefix of a thread evaluated anew at its next turn.
+/// Marks the frozen prefix of a thread to be evaluated again at its next turn.
 pub(super) async fn refresh(
     sessions: &Sessions,
     id: &str,
@@ -71,7 +71,7 @@ pub(super) async fn refresh(
     globals: &Globals,
 ) -> Result<Reply, Failure> {
     let thread = open_thread(sessions, id, thread).await?;
-    // Nobody is called: any agent can take pins away.
+    // No model is called, so any agent can remove pins.
     let (config, _) = root::config(globals)?;
     let models = Models::of(&config, models::variable)?;
     let agent = contexture::agent(models.client()?).build();
@@ -87,7 +87,7 @@ pub(super) async fn refresh(
     )))
 }
 
-/// Shows how much a tenant's sessions take.
+/// Shows the storage used by a tenant's sessions.
 pub(super) async fn usage(sessions: &Sessions, as_json: bool, screen: Screen) -> Result<Reply, Failure> {
     let usage = sessions.usage().await?;
     if as_json {
@@ -107,7 +107,7 @@ pub(super) async fn usage(sessions: &Sessions, as_json: bool, screen: Screen) ->
     Ok(Reply::styled(table.lines(0, screen.width).join("\n")))
 }
 
-/// Gives back space.
+/// Reclaims unused space.
 pub(super) async fn vacuum(sessions: &Sessions, place: &Place, as_json: bool) -> Result<Reply, Failure> {
     let before = size(place);
     sessions.store().vacuum().await?;
@@ -122,7 +122,7 @@ pub(super) async fn vacuum(sessions: &Sessions, place: &Place, as_json: bool) ->
     }))
 }
 
-/// Returns how large a file with its log is. Of a server it is not known.
+/// Returns the size of a file including its log. The size of a database server is unknown.
 fn size(place: &Place) -> Option<u64> {
     let Place::Sqlite(path) = place else { return None };
     let mut log = path.as_os_str().to_owned();
@@ -131,7 +131,7 @@ fn size(place: &Place) -> Option<u64> {
     fs::metadata(path).ok().map(|it| it.len() + of_log)
 }
 
-/// Copies what is readable of a damaged file.
+/// Copies the readable data of a damaged file.
 pub(super) fn recover(damaged: &Path, into: &Path, as_json: bool) -> Result<Reply, Failure> {
     let shown = |path: &Path| path.display().to_string();
     if !damaged.is_file() {
