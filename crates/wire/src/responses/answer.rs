@@ -5,7 +5,7 @@
 //! `created_at` is 0.
 
 use contexture_message::{Answer, Message, Part, Role, StopReason, ToolCall, Usage};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::reasoning;
 use crate::assembly::{arguments_text, parse_arguments};
@@ -28,7 +28,7 @@ pub(super) fn response(target: &Target, answer: &Answer, losses: &mut Losses) ->
     let mut response = shell(answer.id.as_deref().unwrap_or_default(), model, status);
     response["incomplete_details"] = reason.map_or(Value::Null, |it| json!({"reason": it}));
     response["output"] = Value::Array(output);
-    response["usage"] = encode_usage(answer.usage);
+    response["usage"] = encode_usage(answer.usage, losses);
     response
 }
 
@@ -115,10 +115,15 @@ fn status(stop: &StopReason, losses: &mut Losses) -> (&'static str, Option<&'sta
     }
 }
 
-fn encode_usage(usage: Usage) -> Value {
-    let mut read = Map::new();
-    read.extend(usage.cache_read_tokens.map(|it| ("cached_tokens".to_owned(), it.into())));
-    read.extend(usage.cache_write_tokens.map(|it| ("cache_write_tokens".to_owned(), it.into())));
+fn encode_usage(usage: Usage, losses: &mut Losses) -> Value {
+    // The dialect requires both counts.
+    if usage.cache_read_tokens.is_none() || usage.cache_write_tokens.is_none() {
+        losses.add("usage", "the cache counts that were not reported are sent as 0");
+    }
+    let read = json!({
+        "cached_tokens": usage.cache_read_tokens.unwrap_or_default(),
+        "cache_write_tokens": usage.cache_write_tokens.unwrap_or_default(),
+    });
     json!({
         "input_tokens": usage.input_tokens,
         "input_tokens_details": read,
