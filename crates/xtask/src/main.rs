@@ -3,6 +3,7 @@
 
 mod arrows;
 mod model;
+mod modules;
 mod node;
 mod postgres;
 mod python;
@@ -17,7 +18,7 @@ Usage: cargo xtask CHORE
            PostgreSQL server, a small local model and the official SDKs, which are installed if need be; the
            servers are started for the tests and stopped again
   lint     formatting, clippy with warnings denied, dependency arrows
-  arrows   checks that dependencies between crates point down only
+  arrows   checks that crates point down only and that modules of a crate point one way
   bench    compares the jobs of contexture-bench with their floors
   model    serves a small real model on loopback, installed if need be, until Ctrl-C
            [--port N] (8171) [--dir DIR] (contexture/model in the user's cache) [--background]
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
     let outcome = match chore.as_str() {
         "test" => steps::test(),
         "lint" => steps::lint(),
-        "arrows" => steps::arrows(),
+        "arrows" => steps::arrows().and_then(|()| steps::knots()),
         "bench" => steps::bench(),
         "model" => model::chore(&std::env::args().skip(2).collect::<Vec<_>>()),
         "python" => steps::python(),

@@ -1,10 +1,11 @@
 //! The chores, each a list of commands.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
 use crate::model::{self, LocalModel};
-use crate::{arrows, node, postgres, python};
+use crate::{arrows, modules, node, postgres, python};
 
 /// The environment variable with a Python that has the official SDKs, for tests.
 const PYTHON_VARIABLE: &str = "CONTEXTURE_TEST_PYTHON";
@@ -75,6 +76,24 @@ pub(crate) fn arrows() -> Result<(), String> {
     } else {
         Err(format!("arrows that do not point down:\n{}", upward.join("\n")))
     }
+}
+
+/// Checks that the modules of every crate point one way.
+pub(crate) fn knots() -> Result<(), String> {
+    let mut all = Vec::new();
+    for root in crate_roots()? {
+        let knots = modules::knots(&root)?;
+        all.extend(knots.into_iter().map(|it| format!("{}: {it}", root.display())));
+    }
+    if all.is_empty() { Ok(()) } else { Err(format!("modules that use each other:\n{}", all.join("\n"))) }
+}
+
+fn crate_roots() -> Result<Vec<PathBuf>, String> {
+    let folders = std::fs::read_dir("crates").map_err(|err| format!("crates: {err}"))?;
+    let mut folders: Vec<PathBuf> = folders.filter_map(|it| Some(it.ok()?.path().join("src"))).collect();
+    folders.sort();
+    let roots = folders.iter().flat_map(|it| ["lib.rs", "main.rs"].map(|file| it.join(file)));
+    Ok(roots.filter(|it| it.exists()).collect())
 }
 
 /// Runs the examples, so that they keep working and not only compile.
