@@ -63,12 +63,12 @@ impl Watch {
     ) -> Result<Outcome, AgentError> {
         let result = catch_panic(work).instrument(self.span.clone()).await;
         if let Err(err) = &result {
-            self.span.record("error.type", err.code());
+            self.span.record("error.type", err.code().as_str());
             // The hooks of the prompt have already seen its composition errors.
             if !matches!(err, AgentError::Compose(_)) {
                 self.prompt.definition().hooks.failed(err);
             }
-            self.sink.send(Event::Error { code: err.code().to_owned(), message: err.to_string() });
+            self.sink.send(Event::Error { code: err.code().into(), message: err.to_string() });
         }
         result
     }

@@ -1,5 +1,6 @@
 //! Nodes of the application's own, by the names that flows give them.
 
+use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -94,13 +95,13 @@ impl Nodes {
     /// Makes the node that a flow names.
     pub(crate) fn make(&self, config: &CustomConfig) -> Result<Arc<dyn Node>, FlowFault> {
         let Some(make) = self.0.get(&config.name) else { return Err(self.unknown(&config.name)) };
-        make(&config.config).map_err(|why| FlowFault::new("flow_invalid", why).at(["config"]))
+        make(&config.config).map_err(|why| FlowFault::new(ErrorCode::FlowInvalid, why).at(["config"]))
     }
 
     fn unknown(&self, name: &str) -> FlowFault {
         let known: Vec<String> = self.0.keys().map(|it| format!("`{it}`")).collect();
         let hint = (!known.is_empty()).then(|| format!("there are: {}", known.join(", ")));
-        let fault = FlowFault::new("flow_unknown_type", format!("no node `{name}` is registered"));
+        let fault = FlowFault::new(ErrorCode::FlowUnknownType, format!("no node `{name}` is registered"));
         fault.at(["name"]).hint(hint)
     }
 }

@@ -7,6 +7,7 @@
 //! Nothing here calls a model, reads a file or knows a provider's JSON.
 
 mod answer;
+mod error_code;
 mod json;
 mod message;
 mod model;
@@ -17,6 +18,7 @@ pub mod tokens;
 mod tool;
 
 pub use answer::{Answer, Delta, StopReason, Usage};
+pub use error_code::{ErrorClass, ErrorCode};
 pub use json::{JsonFault, JsonFaultKind, json_fault};
 pub use message::{Message, Role};
 pub use model::{CacheRules, Price};

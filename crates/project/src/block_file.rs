@@ -2,6 +2,7 @@
 
 use contexture_compose::tags::block_tag_name;
 use contexture_compose::{Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Text};
+use contexture_message::ErrorCode;
 
 use crate::blocks::file_name;
 use crate::decode;
@@ -112,7 +113,8 @@ fn fields<'n>(reader: &mut Reader<'_>, front: &'n Node) -> Fields<'n> {
     let elsewhere = |key: &str| ELSEWHERE.iter().find(|(it, _)| *it == key).map(|(_, hint)| *hint);
     reader.fields_but(front, &FIELDS, |pair| {
         let hint = elsewhere(&pair.key)?;
-        let problem = Problem::new("unknown_field", format!("unknown field `{}`", pair.key)).at(pair.place);
+        let problem =
+            Problem::new(ErrorCode::UnknownField, format!("unknown field `{}`", pair.key)).at(pair.place);
         Some(problem.hint(Some(hint.to_owned())))
     })
 }
@@ -165,7 +167,8 @@ fn agents<'p>(
         let Some(id) = reader.take("agents", decode::word(node)) else { continue };
         if !matches!(node.data, Data::Null) && !prompts.clone().any(|it| it == id) {
             let hint = did_you_mean(&id, prompts.clone());
-            let problem = Problem::new("unknown_prompt", format!("there is no prompt `{id}`")).at(node.place);
+            let problem =
+                Problem::new(ErrorCode::UnknownPrompt, format!("there is no prompt `{id}`")).at(node.place);
             reader.problem(problem.under("agents").hint(hint));
         }
         agents.push(id);

@@ -3,6 +3,7 @@
 //! The full rule: a block applies to all prompts, or to those that `agents` lists. It follows the entries of the
 //! prompt, ordered by `order` and name. If an entry of the prompt names the block, it appears only at that entry.
 
+use contexture_message::ErrorCode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -124,7 +125,8 @@ pub(crate) fn named_block(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<U
     match found[..] {
         [] => {
             let hint = did_you_mean(name, shelf.blocks.values().map(|it| it.name.as_str()));
-            let problem = Problem::new("unknown_entry", format!("there is no block `{name}`")).at(node.place);
+            let problem =
+                Problem::new(ErrorCode::UnknownEntry, format!("there is no block `{name}`")).at(node.place);
             reader.problem(problem.hint(hint));
             Entry::Nothing
         }
@@ -137,7 +139,7 @@ pub(crate) fn named_block(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<U
         _ => {
             let files: Vec<String> = found.iter().map(|(file, _)| (*file).clone()).collect();
             let message = format!("two blocks have the name `{tag}`: {}", files.join(" and "));
-            let problem = Problem::new("duplicate_id", message).at(node.place).sources(files);
+            let problem = Problem::new(ErrorCode::DuplicateId, message).at(node.place).sources(files);
             reader.problem(problem.hint(Some("give one of them another `name`".to_owned())));
             Entry::Nothing
         }

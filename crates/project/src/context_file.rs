@@ -5,7 +5,7 @@ use contexture_compose::{
     Constraint, Context, Entry, Guardrail, OnError, Placement, Predicate, Priority, TagValue, Text, Trust,
     Volatility,
 };
-use contexture_message::Tokens;
+use contexture_message::{ErrorCode, Tokens};
 
 use crate::decode;
 use crate::entries::entries;
@@ -47,8 +47,10 @@ pub(crate) fn context_file(reader: &mut Reader<'_>, document: Document) -> (Cont
     reader.problems(document.problems);
     let fields = reader.fields(&document.front, &FIELDS);
     if let Some(pair) = fields.pair("text") {
-        let problem =
-            Problem::new("unknown_field", "unknown field `text`: the text of a context file is its body");
+        let problem = Problem::new(
+            ErrorCode::UnknownField,
+            "unknown field `text`: the text of a context file is its body",
+        );
         reader.problem(problem.at(pair.place));
     }
     let noted = reader.facts.variables.len();

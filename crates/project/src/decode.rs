@@ -3,6 +3,7 @@
 //! A node is a serde deserializer: an error carries the position of the innermost value it concerns and the path to
 //! it. [`each_key`] decodes a map key by key, so that all invalid keys are reported, not just the first.
 
+use contexture_message::ErrorCode;
 use std::fmt;
 use std::time::Duration;
 
@@ -147,7 +148,7 @@ impl Error for Problem {
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        Problem::new("unknown_field", format!("unknown field `{field}`"))
+        Problem::new(ErrorCode::UnknownField, format!("unknown field `{field}`"))
             .hint(did_you_mean(field, expected.iter().copied()).or_else(|| known_fields(expected)))
     }
 

@@ -1,5 +1,6 @@
 //! Reads `use`: context names, inline contexts, blocks, `when` and `match`.
 
+use contexture_message::ErrorCode;
 use std::sync::Arc;
 
 use contexture_compose::{Branch, Entry, MAX_DEPTH, Match, Predicate, Selector, When};
@@ -88,7 +89,8 @@ fn named(reader: &mut Reader<'_>, name: &str, place: Place, uses: &mut Vec<Use>)
         Located::Several(files) => {
             let names: Vec<String> =
                 files.iter().filter_map(|it| context_name(it)).map(|it| format!("`{it}`")).collect();
-            let problem = Problem::new("unknown_entry", format!("`{name}` may be {}", files.join(" or ")));
+            let problem =
+                Problem::new(ErrorCode::UnknownEntry, format!("`{name}` may be {}", files.join(" or ")));
             let hint = format!("name one by its path: {}", names.join(" or "));
             reader.problem(problem.at(place).sources(files.to_vec()).hint(Some(hint)));
             return Entry::Nothing;
@@ -102,7 +104,7 @@ fn named(reader: &mut Reader<'_>, name: &str, place: Place, uses: &mut Vec<Use>)
         reader.reads.extend(unit.reads.iter().cloned());
         if unit.height >= MAX_DEPTH {
             let message = format!("context `{name}` is nested more than {MAX_DEPTH} deep");
-            reader.problem(Problem::new("depth_exceeded", message).at(place));
+            reader.problem(Problem::new(ErrorCode::DepthExceeded, message).at(place));
             return Entry::Nothing;
         }
         reader.height = reader.height.max(unit.height + 1);
@@ -121,7 +123,8 @@ fn nowhere(shelf: Shelf<'_>, name: &str) -> Problem {
     let known = shelf.sources.of_kind(FileKind::Context).filter_map(context_name);
     let write = || is_plain(name).then(|| format!("write `{path}`, or an inline `context:`"));
     let hint = did_you_mean(name, known).or_else(write);
-    Problem::new("unknown_entry", format!("there is no context `{name}`, no file `{path}`")).hint(hint)
+    Problem::new(ErrorCode::UnknownEntry, format!("there is no context `{name}`, no file `{path}`"))
+        .hint(hint)
 }
 
 /// Returns the problem for a cycle of contexts; the last file of `chain` equals its first.
@@ -133,7 +136,7 @@ fn circle(shelf: Shelf<'_>, chain: &[String]) -> Problem {
     let message = format!("contexts use each other in a circle: {}", steps.join(" → "));
     let hint = "remove one of these uses, or move what both need to a context of its own".to_owned();
     let sources = chain.iter().map(source).collect();
-    Problem::new("depth_exceeded", message).sources(sources).hint(Some(hint))
+    Problem::new(ErrorCode::DepthExceeded, message).sources(sources).hint(Some(hint))
 }
 
 /// Whether a name could refer to a file in the project.
@@ -171,7 +174,7 @@ fn mapped(reader: &mut Reader<'_>, node: &Node, pairs: &[Pair], uses: &mut Vec<U
             None => format!("there is no entry `{}`", later.key),
         };
         let hint = format!("this version does not have entries of the kind `{}` yet", later.key);
-        reader.problem(Problem::new("unknown_entry", message).at(later.place).hint(Some(hint)));
+        reader.problem(Problem::new(ErrorCode::UnknownEntry, message).at(later.place).hint(Some(hint)));
         return Entry::Nothing;
     }
     match of_kind(&KINDS).map(|it| it.key.as_str()) {
@@ -193,11 +196,11 @@ fn mapped(reader: &mut Reader<'_>, node: &Node, pairs: &[Pair], uses: &mut Vec<U
             let known = KINDS.iter().chain(&LATER).copied();
             let problem = match pairs.first() {
                 Some(pair) => {
-                    Problem::new("unknown_entry", format!("there is no kind of entry `{}`", pair.key))
+                    Problem::new(ErrorCode::UnknownEntry, format!("there is no kind of entry `{}`", pair.key))
                         .at(pair.place)
                         .hint(did_you_mean(&pair.key, known))
                 }
-                None => Problem::new("unknown_entry", "an entry is an empty map").at(node.place),
+                None => Problem::new(ErrorCode::UnknownEntry, "an entry is an empty map").at(node.place),
             };
             reader.problem(problem);
             Entry::Nothing

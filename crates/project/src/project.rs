@@ -1,5 +1,6 @@
 //! A project: its configuration, its prompts and its flows, compiled.
 
+use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -193,7 +194,7 @@ impl Project {
                 let shown: String = name.chars().take(100).collect();
                 let message = format!("there is no block `{shown}`{}", listed(&known));
                 let hint = did_you_mean(name, known);
-                Err(Fault { hint, ..Fault::new("unknown_entry", message) }.into())
+                Err(Fault { hint, ..Fault::new(ErrorCode::UnknownEntry, message) }.into())
             }
         }
     }
@@ -281,7 +282,7 @@ impl Project {
         let shown: String = id.chars().take(100).collect();
         let list = listed(&known);
         let hint = did_you_mean(id, known);
-        Fault { hint, ..Fault::new("unknown_prompt", format!("there is no prompt `{shown}`{list}")) }
+        Fault { hint, ..Fault::new(ErrorCode::UnknownPrompt, format!("there is no prompt `{shown}`{list}")) }
     }
 }
 
@@ -313,7 +314,7 @@ fn name(file: &str) -> Option<String> {
 }
 
 fn read(files: &dyn Files, overrides: &[(String, String)]) -> Result<(Sources, Config), ProjectError> {
-    let unreadable = |err: crate::FilesError| Fault::new("file_invalid", err.to_string());
+    let unreadable = |err: crate::FilesError| Fault::new(ErrorCode::FileInvalid, err.to_string());
     let sources = Sources::read(files).map_err(unreadable)?;
     let config = match sources.contains(CONFIG) {
         true => Config::parse(sources.text(CONFIG)?)?,
@@ -361,5 +362,5 @@ fn duplicate(id: &str, first: &str, second: &str) -> Fault {
     let message = format!("two prompts have the id `{id}`: {first} and {second}");
     let hint = Some("give one of them another `id`".to_owned());
     let sources = vec![first.to_owned(), second.to_owned()];
-    Fault { sources, hint, ..Fault::new("duplicate_id", message).in_file(second) }
+    Fault { sources, hint, ..Fault::new(ErrorCode::DuplicateId, message).in_file(second) }
 }

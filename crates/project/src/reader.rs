@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use contexture_compose::{Schema, TagValue, Text};
-use contexture_message::ToolDefinition;
+use contexture_message::{ErrorCode, ToolDefinition};
 use contexture_template::{Condition, Expression, ParseConfig, Template, Variable};
 
 use crate::blocks::Blocks;
@@ -316,5 +316,5 @@ pub(crate) fn unknown_field(pair: &Pair, known: &[&str]) -> Problem {
         .or_else(|| did_you_mean(&pair.key, known.iter().copied()))
         .or_else(|| setting().map(|it| format!("did you mean `{it}` under `settings`?")))
         .or_else(|| decode::known_fields(known));
-    Problem::new("unknown_field", format!("unknown field `{}`", pair.key)).at(pair.place).hint(hint)
+    Problem::new(ErrorCode::UnknownField, format!("unknown field `{}`", pair.key)).at(pair.place).hint(hint)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use contexture_agent::{HttpCaller, HttpTool, Tool, ToolRefused};
 use contexture_compose::{SchemaValidator, is_tool_name};
-use contexture_message::ToolDefinition;
+use contexture_message::{ErrorCode, ToolDefinition};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -190,7 +190,7 @@ impl Compiled {
 
 fn different(name: &str, first: &str, second: &str, place: Place) -> Fault {
     let message = format!("tool `{name}` is declared differently in {first} and {second}");
-    let fault = Fault::new("tool_collision", message).in_file(second);
+    let fault = Fault::new(ErrorCode::ToolCollision, message).in_file(second);
     Fault {
         sources: vec![first.to_owned(), second.to_owned()],
         line: Some(place.line),

@@ -1,6 +1,7 @@
 //! Errors of a store.
 
 use contexture_history::Seq;
+use contexture_message::ErrorCode;
 
 use crate::records::DocumentKey;
 use crate::store::Fence;
@@ -117,19 +118,19 @@ impl StoreError {
     }
 
     /// Returns the stable code of the error.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            StoreError::Conflict { .. } => "version_conflict",
-            StoreError::Held { .. } => "turn_in_progress",
-            StoreError::Fenced { .. } => "lease_lost",
-            StoreError::NotFound { .. } => "not_found",
-            StoreError::Exists { .. } => "already_exists",
-            StoreError::IsMain { .. } => "main_thread",
-            StoreError::Malformed { .. } => "append_malformed",
-            StoreError::NameTooLong { .. } => "name_too_long",
-            StoreError::Newer { .. } => "schema_newer",
-            StoreError::Damaged { .. } => "store_damaged",
-            StoreError::Unavailable { .. } => "store_unavailable",
+            StoreError::Conflict { .. } => ErrorCode::VersionConflict,
+            StoreError::Held { .. } => ErrorCode::TurnInProgress,
+            StoreError::Fenced { .. } => ErrorCode::LeaseLost,
+            StoreError::NotFound { .. } => ErrorCode::NotFound,
+            StoreError::Exists { .. } => ErrorCode::AlreadyExists,
+            StoreError::IsMain { .. } => ErrorCode::MainThread,
+            StoreError::Malformed { .. } => ErrorCode::AppendMalformed,
+            StoreError::NameTooLong { .. } => ErrorCode::NameTooLong,
+            StoreError::Newer { .. } => ErrorCode::SchemaNewer,
+            StoreError::Damaged { .. } => ErrorCode::StoreDamaged,
+            StoreError::Unavailable { .. } => ErrorCode::StoreUnavailable,
         }
     }
 }

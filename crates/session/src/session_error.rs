@@ -1,6 +1,7 @@
 //! Errors of sessions.
 
 use contexture_history::TurnNo;
+use contexture_message::ErrorCode;
 
 use crate::{IdInvalid, StoreError};
 
@@ -77,18 +78,18 @@ pub enum SessionError {
 
 impl SessionError {
     /// Returns the stable code of the error.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
             SessionError::Store(err) => err.code(),
-            SessionError::Id(_) => "id_invalid",
-            SessionError::TurnInProgress { .. } => "turn_in_progress",
-            SessionError::QueueFull { .. } => "queue_full",
-            SessionError::NotSuspended { .. } => "turn_not_suspended",
-            SessionError::TurnSuperseded { .. } => "turn_superseded",
-            SessionError::NotInThread { .. } => "not_found",
-            SessionError::NotPrependable { .. } => "message_not_prependable",
-            SessionError::ViewChanged { .. } => "version_conflict",
-            SessionError::Import { .. } => "import_invalid",
+            SessionError::Id(_) => ErrorCode::IdInvalid,
+            SessionError::TurnInProgress { .. } => ErrorCode::TurnInProgress,
+            SessionError::QueueFull { .. } => ErrorCode::QueueFull,
+            SessionError::NotSuspended { .. } => ErrorCode::TurnNotSuspended,
+            SessionError::TurnSuperseded { .. } => ErrorCode::TurnSuperseded,
+            SessionError::NotInThread { .. } => ErrorCode::NotFound,
+            SessionError::NotPrependable { .. } => ErrorCode::MessageNotPrependable,
+            SessionError::ViewChanged { .. } => ErrorCode::VersionConflict,
+            SessionError::Import { .. } => ErrorCode::ImportInvalid,
         }
     }
 }

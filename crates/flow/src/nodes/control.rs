@@ -1,5 +1,6 @@
 //! Several ways: `branch`, `parallel`, `join`.
 
+use contexture_message::ErrorCode;
 use std::sync::Arc;
 
 use contexture_compose::BoxFuture;
@@ -34,7 +35,8 @@ impl BranchNode {
             }
         }
         if config.cases.is_empty() {
-            faults.push(FlowFault::new("flow_invalid", "a branch has at least one case").at(["cases"]));
+            faults
+                .push(FlowFault::new(ErrorCode::FlowInvalid, "a branch has at least one case").at(["cases"]));
         }
         let value = Port::new(VALUE, PortType::ANY).required();
         let inputs = std::iter::once(value).chain(declared(&config.inputs)).collect();
@@ -107,7 +109,9 @@ pub(crate) struct JoinNode {
 impl JoinNode {
     pub(crate) fn new(config: &JoinConfig) -> Result<Self, Vec<FlowFault>> {
         if config.inputs.is_empty() {
-            return Err(vec![FlowFault::new("flow_invalid", "a join has at least one input").at(["inputs"])]);
+            return Err(vec![
+                FlowFault::new(ErrorCode::FlowInvalid, "a join has at least one input").at(["inputs"]),
+            ]);
         }
         let inputs = declared(&config.inputs).map(Port::required).collect();
         Ok(Self { inputs, policy: config.policy })

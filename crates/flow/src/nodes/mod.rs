@@ -11,6 +11,7 @@ mod text;
 mod threads;
 mod tools;
 
+use contexture_message::ErrorCode;
 use std::sync::Arc;
 
 use crate::define::NodeKind;
@@ -41,7 +42,7 @@ pub(crate) fn make(node: &FlatNode, compile_inputs: &CompileInputs) -> Result<Ar
         NodeKind::Custom(config) => compile_inputs.nodes.make(config).map_err(|it| vec![it])?,
         // These were taken out when the flow was expanded.
         NodeKind::Start | NodeKind::SubFlow(_) | NodeKind::PortalIn(_) | NodeKind::PortalOut(_) => {
-            return Err(vec![FlowFault::new("flow_invalid", "it is not a standalone node")]);
+            return Err(vec![FlowFault::new(ErrorCode::FlowInvalid, "it is not a standalone node")]);
         }
     })
 }

@@ -1,5 +1,6 @@
 //! Templates over what a node is given, and `transform`, which is nothing else.
 
+use contexture_message::ErrorCode;
 use std::sync::Arc;
 
 use contexture_compose::BoxFuture;
@@ -36,12 +37,12 @@ impl Scope {
 }
 
 fn error_of(err: contexture_template::Error) -> NodeError {
-    NodeError::new("template_error", err.with_place().to_string())
+    NodeError::new(ErrorCode::TemplateError, err.with_place().to_string())
 }
 
 /// Reports an invalid template.
 pub(crate) fn fault_of(err: &contexture_template::Error) -> FlowFault {
-    FlowFault::new("template_error", err.with_place().to_string())
+    FlowFault::new(ErrorCode::TemplateError, err.with_place().to_string())
 }
 
 /// Parses the template of a field.
@@ -71,7 +72,7 @@ impl TransformNode {
             let message = format!("the template reads `{}`, which is not an input", variable.path.join("."));
             let hint = "declare it in `inputs`".to_owned();
             return Err(vec![
-                FlowFault::new("flow_missing_input", message).at(["template"]).hint(Some(hint)),
+                FlowFault::new(ErrorCode::FlowMissingInput, message).at(["template"]).hint(Some(hint)),
             ]);
         }
         let output = config.output.clone().unwrap_or(DataType::of(JsonType::String));

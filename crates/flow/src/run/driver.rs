@@ -3,6 +3,7 @@
 //! Everything is logged before it takes effect: a node executes after the record of its start is durable, and its
 //! outputs are durable before another node uses them. The end of one node and the start of the next are one commit.
 
+use contexture_message::ErrorCode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -124,7 +125,7 @@ impl Driver {
             let Some(node) = self.flow.node(idx) else { continue };
             if !node.is_repeatable {
                 let message = "its process was lost while it ran, and it is not marked as repeatable";
-                self.fail(idx, NodeError::new("interrupted", message));
+                self.fail(idx, NodeError::new(ErrorCode::Interrupted, message));
             } else if self.phase(idx) == Some(&Phase::Running) {
                 let (node, firing) = (Arc::clone(&node.id), self.state.nodes[idx].fired);
                 self.record_event(RunEvent::NodeRepeat { node, firing });
@@ -178,7 +179,7 @@ impl Driver {
             let max = self.flow.limits().max_steps;
             if self.state.steps >= max {
                 let message = format!("exceeded max_steps ({max}) since the last wait");
-                let error = NodeError::new("flow_max_steps", message);
+                let error = NodeError::new(ErrorCode::FlowMaxSteps, message);
                 return self.stop_with(Ending::Failed { node: node.to_string(), error });
             }
             self.record_event(start);

@@ -1,5 +1,6 @@
 //! How a driver leaves a run: it ended, or everything in it waits for an answer. Also ends runs that can't be driven.
 
+use contexture_message::ErrorCode;
 use std::sync::Arc;
 
 use contexture_agent::{AgentError, Pending};
@@ -22,7 +23,7 @@ impl Driver {
     pub(super) async fn end(mut self) -> Result<DriveOutcome, RunError> {
         let stalled = |state: &State| {
             let (node, message) = state.stalled(&self.flow)?;
-            Some(Ending::Failed { node, error: NodeError::new("flow_stalled", message) })
+            Some(Ending::Failed { node, error: NodeError::new(ErrorCode::FlowStalled, message) })
         };
         let ending = self.ending.take().or_else(|| stalled(&self.state));
         let (status, node, error) = match ending {
@@ -90,7 +91,7 @@ impl Driver {
     pub(super) async fn end_stalled(mut self) -> Result<DriveOutcome, RunError> {
         let blocked = || self.state.blocked(&self.flow, &self.run_context);
         let (node, message) = self.state.stalled(&self.flow).or_else(blocked).unwrap_or_default();
-        let error = NodeError::new("flow_stalled", message);
+        let error = NodeError::new(ErrorCode::FlowStalled, message);
         self.ending = Some(Ending::Failed { node, error });
         self.end().await
     }

@@ -1,5 +1,6 @@
 //! Handles the result of an attempt: the node finishes, waits, pulls inputs, is retried, or fails.
 
+use contexture_message::ErrorCode;
 use std::sync::Arc;
 
 use contexture_session::Document;
@@ -42,19 +43,19 @@ impl Driver {
             value.check(&output.port.of).err().map(|why| format!("output `{name}`: {why}"))
         });
         if let Some(message) = wrong {
-            return self.fail(idx, NodeError::new("flow_type_mismatch", message));
+            return self.fail(idx, NodeError::new(ErrorCode::FlowTypeMismatch, message));
         }
         let heavy: usize = outputs.values().map(weight).sum();
         if heavy > MAX_WEIGHT {
             let message = format!("its outputs have about {heavy} bytes, the limit is {MAX_WEIGHT}");
-            return self.fail(idx, NodeError::new("flow_value_too_large", message));
+            return self.fail(idx, NodeError::new(ErrorCode::FlowValueTooLarge, message));
         }
         let deep = outputs.iter().find_map(|(name, value)| {
             let why = check_depth(value.as_data()?).err()?;
             Some(format!("output `{name}`: {why}"))
         });
         if let Some(message) = deep {
-            return self.fail(idx, NodeError::new("flow_value_too_deep", message));
+            return self.fail(idx, NodeError::new(ErrorCode::FlowValueTooDeep, message));
         }
         outputs.insert(DONE.to_owned(), PortValue::data(true));
         self.end_node(idx, outputs, None);
@@ -78,13 +79,14 @@ impl Driver {
         };
         let port = &to.inputs[input].port.name;
         let message = format!("more than {MAX_QUEUE} values wait at input `{port}` of node `{}`", to.id);
-        let (node, error) = (to.id.to_string(), NodeError::new("flow_queue_full", message));
+        let (node, error) = (to.id.to_string(), NodeError::new(ErrorCode::FlowQueueFull, message));
         self.stop_with(Ending::Failed { node, error });
     }
 
     pub(super) fn wait(&mut self, idx: usize, asked: Question) {
         if let Err(why) = check_depth(&asked.schema).and_then(|()| check_depth(&asked.about)) {
-            return self.fail(idx, NodeError::new("flow_value_too_deep", format!("its question: {why}")));
+            return self
+                .fail(idx, NodeError::new(ErrorCode::FlowValueTooDeep, format!("its question: {why}")));
         }
         let (Some(node), Some(active)) = (self.flow.node(idx), &self.state.nodes[idx].active) else { return };
         let id = wait_id(&node.id, active.firing, active.n_waits);
@@ -109,7 +111,7 @@ impl Driver {
             None => asked_before.map(|name| format!("it pulled input `{name}` before, and nothing arrived")),
         };
         if let Some(message) = message {
-            return self.fail(idx, NodeError::new("flow_missing_input", message));
+            return self.fail(idx, NodeError::new(ErrorCode::FlowMissingInput, message));
         }
         let (node, firing) = (Arc::clone(&node.id), self.state.nodes[idx].fired);
         self.record_event(RunEvent::NodePull { node, firing, ports });

@@ -1,5 +1,6 @@
 //! One attempt of a node: its inputs are checked, its time is kept, and a panic is an error.
 
+use contexture_message::ErrorCode;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +40,7 @@ pub(crate) fn check_inputs(node: &FlowNode, active: &Active) -> Result<(), NodeE
         let Some(value) = active.inputs.get(&input.port.name) else { continue };
         if let Err(why) = value.check(&input.port.of) {
             let message = format!("input `{}`: {why}", input.port.name);
-            return Err(NodeError::new("flow_type_mismatch", message));
+            return Err(NodeError::new(ErrorCode::FlowTypeMismatch, message));
         }
     }
     Ok(())
@@ -90,7 +91,7 @@ async fn in_time(it: Attempt) -> Result<Step, NodeError> {
             cancel.cancel();
             select(work, time.sleep(LETTING_GO)).await;
             let message = format!("it took longer than {} s", timeout.as_secs_f64());
-            Err(NodeError::new("timeout", message))
+            Err(NodeError::new(ErrorCode::Timeout, message))
         }
     }
 }
@@ -118,10 +119,10 @@ async fn work(it: Attempt) -> Result<Step, NodeError> {
 }
 
 pub(crate) fn cancelled() -> NodeError {
-    NodeError::new("cancelled", "the run was cancelled")
+    NodeError::new(ErrorCode::Cancelled, "the run was cancelled")
 }
 
 fn panicked() -> NodeError {
     // The panic message is not reported: it may quote anything.
-    NodeError::new("panicked", "the node panicked")
+    NodeError::new(ErrorCode::Panicked, "the node panicked")
 }

@@ -1,5 +1,6 @@
 //! Prompts: list, show, resolve, inspect, run once.
 
+use contexture_message::ErrorCode;
 use std::sync::Arc;
 
 use axum::Json;
@@ -67,7 +68,7 @@ pub(crate) struct FaultView {
 
 impl From<&Fault> for FaultView {
     fn from(fault: &Fault) -> Self {
-        Self { code: fault.code.clone(), message: fault.message.clone(), at: fault.at() }
+        Self { code: fault.code.into(), message: fault.message.clone(), at: fault.at() }
     }
 }
 
@@ -235,7 +236,8 @@ pub(crate) async fn run(
     let loaded = app.loaded();
     let prompt = loaded.prompt(Some(&id))?;
     if wants_events(&headers)? {
-        let problem = Problem::new("not_acceptable", "a run without a session has no events to follow");
+        let problem =
+            Problem::new(ErrorCode::NotAcceptable, "a run without a session has no events to follow");
         return Err(problem.hint("`POST /v1/sessions/{id}/turns` streams"));
     }
     request.check_unkept()?;
