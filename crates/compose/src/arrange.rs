@@ -53,7 +53,7 @@ pub(crate) fn arrange(mut draft: Draft, setup: &Setup<'_>) -> Arranged {
     let arrangement = setup.prompt.definition().cache.arrange;
     let order = system_order(&draft.segments, arrangement);
     let system = system_text(&draft, &order);
-    let rules = setup.options.cache_rules.unwrap_or_else(|| assumed_rules(setup.model.as_deref()));
+    let rules = setup.options.target.cache_rules.unwrap_or_else(|| assumed_rules(setup.model.as_deref()));
     draft.warnings.extend(order_warnings(&draft, &system));
     draft.warnings.extend(turn_warnings(&draft));
     draft.warnings.extend(window_warning(setup));
@@ -61,7 +61,7 @@ pub(crate) fn arrange(mut draft: Draft, setup: &Setup<'_>) -> Arranged {
     let cache = CacheFacts {
         prefix_tokens: stable.tokens,
         breakpoints: breakpoints(&draft, &system, &stable, rules),
-        edits: setup.options.edits.clone(),
+        edits: setup.options.cache.edits.clone(),
         ..CacheFacts::default()
     };
     let SystemText { text, pieces } = system;
@@ -118,7 +118,7 @@ fn order_warnings(draft: &Draft, system: &SystemText) -> Vec<String> {
 
 /// Warns that the model's window is a guess.
 fn window_warning(setup: &Setup<'_>) -> Option<String> {
-    let limits = &setup.options.limits;
+    let limits = &setup.options.target.limits;
     let window = limits.context_window.filter(|_| limits.window_assumed)?;
     let model = setup.model.as_deref().unwrap_or("?");
     Some(format!(

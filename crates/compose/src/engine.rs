@@ -61,7 +61,7 @@ async fn run(prompt: &Prompt, options: &ResolveOptions) -> Result<Pass, Error> {
     let mut arranged = arrange(draft, &setup);
     let rendered = render(&arranged);
     let sent = OnceLock::new();
-    if options.previous.is_some() {
+    if options.cache.previous.is_some() {
         let now = sent.get_or_init(|| Arc::new(Sent::of(&arranged, &rendered)));
         arranged.cache.forecast = setup.forecast(now, arranged.rules);
     }
@@ -86,15 +86,18 @@ async fn fitted(
     before: Option<&Known>,
 ) -> Result<Fitted, Error> {
     let options = setup.options;
-    let rewritten = rewrite(prompt, options)?.previewed(options, &*setup.counter);
+    let conversation = &options.conversation;
+    let own_transforms = &prompt.definition().transforms;
+    let rewritten = rewrite(conversation, own_transforms, &options.additions.transforms)?
+        .previewed(conversation, &*setup.counter);
     let said = SaidBlocks::of(setup, &rewritten);
     let mut gated = gate(&prompt.compiled, &setup.call().with_said(said.besides(left_out)))?;
-    let inline = lower_inline(&options.blocks, |name| prompt.compiled.place_of(name))?;
+    let inline = lower_inline(&options.additions.blocks, |name| prompt.compiled.place_of(name))?;
     gated.steps.extend(inline.into_iter().map(Step::Active));
-    if options.enclosed {
+    if conversation.has_envelope() {
         gated.steps.iter_mut().for_each(Step::enclose);
     }
-    let providers = lower_providers(&options.providers, |source| prompt.compiled.place(source))?;
+    let providers = lower_providers(&options.additions.providers, |source| prompt.compiled.place(source))?;
     gated.steps.extend(providers.into_iter().map(Step::Active));
     let gathered = gather(gated, setup, &rewritten, before).await?; // The only stage that waits for anything.
     let known = known(&gathered);

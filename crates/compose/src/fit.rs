@@ -79,7 +79,7 @@ pub(crate) fn fit(mut draft: Draft, setup: &Setup<'_>) -> Result<Draft, Error> {
 /// Returns the limit of the whole request, by default the model's window. A size that the provider has refused is
 /// always too much.
 fn input_budget(setup: &Setup<'_>) -> Option<Tokens> {
-    let limits = &setup.options.limits;
+    let limits = &setup.options.target.limits;
     let own = setup.budget.input_budget.map(|it| limits.most.map_or(it, |most| it.min(most)));
     own.or_else(|| limits.input_tokens(&setup.settings))
 }

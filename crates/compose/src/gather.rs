@@ -14,15 +14,14 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::gate::{Gated, Step, gate_reentered};
 use crate::lower::{Node, lower_reentered, pinned_contribution, pinned_messages};
+use crate::options::ReuseExtent;
 use crate::own::{Own, own_texts, settled_user};
 use crate::panics::caught_in;
 use crate::ports::{EngineEvent, MemoKey};
 use crate::rewrite::Rewritten;
 use crate::segment::Reason;
 use crate::setup::Setup;
-use crate::{
-    BoxError, Call, Contribution, Engine, Error, ErrorKind, OnError, Priority, ResolveOptions, Source, Turn,
-};
+use crate::{BoxError, Call, Contribution, Engine, Error, ErrorKind, OnError, Priority, Reuse, Source, Turn};
 
 /// All contributions, in resolved order.
 pub(crate) struct Gathered {
@@ -67,10 +66,10 @@ pub(crate) async fn gather(
         conversation: &conversation,
         prompt_id: setup.prompt.id(),
         engine: setup.engine,
-        before: before.map(Before::Same).or_else(|| Before::of(setup.options)),
+        before: before.map(Before::Same).or_else(|| setup.options.reuse.as_ref().map(Before::of)),
         active: &active,
-        pinned: &setup.options.pinned,
-        anew: setup.options.anew,
+        frozen: &setup.options.cache.frozen,
+        refresh: setup.options.cache.refresh,
         call: &call,
     };
     let mut warnings = gathering.clock_warnings(&steps);
@@ -117,9 +116,12 @@ enum Before<'a> {
 }
 
 impl<'a> Before<'a> {
-    fn of(options: &'a ResolveOptions) -> Option<Self> {
-        let same = options.repeats.as_ref().map(|it| Before::Same(&it.0.known));
-        same.or_else(|| options.continues.as_ref().map(|it| Before::Step(&it.0.known)))
+    fn of(reuse: &'a Reuse) -> Self {
+        let known = &reuse.pass.0.known;
+        match reuse.extent {
+            ReuseExtent::Step => Before::Step(known),
+            ReuseExtent::Call => Before::Same(known),
+        }
     }
 
     fn contribution(self, node: &Node) -> Option<Arc<Contribution>> {
@@ -151,10 +153,10 @@ struct Gathering<'a> {
     before: Option<Before<'a>>,
     /// The included entries of the prompt's own tree.
     active: &'a [usize],
-    /// The bodies that the thread has pinned, by block name.
-    pinned: &'a BTreeMap<String, Arc<str>>,
+    /// The bodies of the thread's frozen prefix, by block name.
+    frozen: &'a BTreeMap<String, Arc<str>>,
     /// Whether to evaluate the frozen prefix again, even if its contributions are still cached.
-    anew: bool,
+    refresh: bool,
     call: &'a Call,
     rewritten: &'a Rewritten<'a>,
     /// The conversation that context providers see; built when the first of them runs.
@@ -223,7 +225,7 @@ impl Gathering<'_> {
     /// Returns the pinned body, which is not evaluated again.
     fn pinned(&self, node: &Node) -> Option<Arc<Contribution>> {
         let name = node.frozen.as_deref()?;
-        let body = self.pinned.get(name)?;
+        let body = self.frozen.get(name)?;
         let pinned = match node.is_provider {
             true => pinned_messages(body)?,
             false => pinned_contribution(name, body),
@@ -272,8 +274,8 @@ impl Gathering<'_> {
         if let Some(known) = self.before.and_then(|it| it.contribution(node)) {
             return Ok(known);
         }
-        let is_anew = self.anew && node.frozen.is_some();
-        let Some(ttl) = node.profile.remember.filter(|_| !is_anew) else {
+        let is_refreshed = self.refresh && node.frozen.is_some();
+        let Some(ttl) = node.profile.remember.filter(|_| !is_refreshed) else {
             let call = self.call_of(node);
             return caught_in(|| node.contributor.contribute(call)).await.map(Arc::new).map_err(failed);
         };

@@ -22,7 +22,7 @@ pub(crate) struct History {
 
 /// Returns the turns as Segments.
 pub(crate) fn history_segments(setup: &Setup<'_>, rewritten: &Rewritten<'_>) -> History {
-    let (turns, absent) = (&*rewritten.history, &setup.options.absent);
+    let (turns, absent) = (&*rewritten.history, &setup.options.conversation.absent);
     let window = window(turns, setup.prompt.definition().history.limit, &*setup.counter);
     let (mut kept, mut dropped) = (window.repaired_turns().into_iter(), window.dropped());
     let mut segments = Vec::with_capacity(absent.len() + rewritten.left_out.len() + turns.len());

@@ -69,7 +69,10 @@ pub use futures::future::BoxFuture;
 pub use gather::Timing;
 pub use lower::{MAX_DEPTH, Prompt, is_tool_name};
 pub use merge::Extras;
-pub use options::{Absence, ResolveOptions};
+pub use options::{
+    Absence, Additions, CacheState, CallOverrides, Conversation, InFlightTurn, ResolveOptions, Reuse,
+    TargetModel,
+};
 pub use pass::{CachedBlock, Pass};
 pub use planner::{Edit, EditDecision, Prospect, forced, weigh};
 pub use ports::Engine;

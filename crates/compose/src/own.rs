@@ -136,7 +136,8 @@ pub(crate) async fn own_texts(setup: &Setup<'_>, call: &Call) -> Result<Own, Err
     let roles = listed.iter().map(|it| it.role);
     let volatility = definition.context.iter().map(crate::TagValue::volatility);
     let mut system = system;
-    if let Some(text) = setup.options.instructions.as_deref().filter(|it| !it.trim().is_empty()) {
+    if let Some(text) = setup.options.conversation.instructions.as_deref().filter(|it| !it.trim().is_empty())
+    {
         let text = OwnText::Ready(SharedText::authored(text), Volatility::Conversation);
         system.push((Source::instructions(), text));
     }
@@ -200,7 +201,7 @@ async fn own_user(setup: &Setup<'_>, last: Option<&Text>, call: &Call) -> Result
 
 /// Returns the user messages that were fixed for the turn. Running the functions again could give another text.
 pub(crate) fn settled_user(setup: &Setup<'_>) -> Option<OwnUser> {
-    let settled = setup.options.user.as_ref()?;
+    let settled = setup.options.conversation.user.as_ref()?;
     let messages = settled.iter().map(|it| it.content.iter().map(ready).collect()).collect();
     Some(OwnUser { messages, is_slot: true, ..OwnUser::default() })
 }

@@ -146,7 +146,7 @@ impl Pass {
     }
 
     /// Returns the content of the blocks in the frozen prefix, in order, so that a thread can pin it. Passed in as
-    /// [`ResolveOptions::pinned`](crate::ResolveOptions::pinned), it gives the same bytes in every later pass.
+    /// [`CacheState::frozen`](crate::CacheState::frozen), it gives the same bytes in every later pass.
     pub fn cached_blocks(&self) -> Vec<CachedBlock> {
         let pins = self.segments().iter().filter_map(|it| it.pin.as_ref());
         let block = |Pin { name, body }: &Pin| CachedBlock {
@@ -158,7 +158,7 @@ impl Pass {
     }
 
     /// Returns the text of this pass's `<system-context>` envelope without the tag, if it has one. If stored with the
-    /// turn's items, it replays the same bytes, see [`ResolveOptions::enclosed`](crate::ResolveOptions::enclosed).
+    /// turn's items, it replays the same bytes, see [`InFlightTurn::Recorded`](crate::InFlightTurn::Recorded).
     ///
     /// ```
     /// # futures::executor::block_on(async {

@@ -12,7 +12,7 @@ use contexture_message::{TokenCounter, Tokens};
 use serde::{Deserialize, Serialize};
 
 use crate::rewrite::Rewritten;
-use crate::{ResolveOptions, Turn};
+use crate::{Conversation, Turn};
 
 /// How large tool results in the history and in the running turn are shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,9 +40,9 @@ pub struct ShortenedResult {
 
 impl Rewritten<'_> {
     /// Replaces large results with previews. Transforms have already run, so previews cannot show what they removed.
-    pub(crate) fn previewed(mut self, options: &ResolveOptions, counter: &dyn TokenCounter) -> Self {
-        let Some(ResultView { frontier, limits }) = &options.results else { return self };
-        let frontier = if self.changes.is_empty() { *frontier } else { self.moved(*frontier, options) };
+    pub(crate) fn previewed(mut self, conversation: &Conversation, counter: &dyn TokenCounter) -> Self {
+        let Some(ResultView { frontier, limits }) = &conversation.results else { return self };
+        let frontier = if self.changes.is_empty() { *frontier } else { self.moved(*frontier, conversation) };
         let turns = self.history.iter().chain(self.turn.as_deref());
         let PreviewedTurns { mut turns, changed } = preview_turns(turns, frontier, limits, counter);
         if changed.is_empty() {
@@ -56,10 +56,10 @@ impl Rewritten<'_> {
     }
 
     /// Returns the frontier among the turns that the transforms left, so that the same results count as old.
-    fn moved(&self, frontier: Frontier, options: &ResolveOptions) -> Frontier {
+    fn moved(&self, frontier: Frontier, conversation: &Conversation) -> Frontier {
         let mut left = frontier.0;
         let mut old: HashMap<&str, usize> = HashMap::new();
-        for turn in options.history.iter().chain(&options.in_flight_turn) {
+        for turn in conversation.history.iter().chain(conversation.logged()) {
             let n_old = left.min(turn.n_tool_results());
             left -= n_old;
             old.insert(turn.id(), n_old);

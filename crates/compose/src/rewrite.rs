@@ -11,7 +11,7 @@ use contexture_history::neutral::neutral_message;
 use contexture_history::{TransformChange, TransformPanic, Transformed, Transforms};
 use contexture_message::Message;
 
-use crate::{Error, ErrorKind, Prompt, ResolveOptions, ShortenedResult, Source, Turn, TurnStatus};
+use crate::{Conversation, Error, ErrorKind, ShortenedResult, Source, Turn, TurnStatus};
 
 /// The conversation of one request, after the transforms.
 pub(crate) struct Rewritten<'a> {
@@ -31,16 +31,19 @@ pub(crate) struct Rewritten<'a> {
 }
 
 /// Runs the prompt's own transforms, then those of the request.
-pub(crate) fn rewrite<'a>(prompt: &'a Prompt, options: &'a ResolveOptions) -> Result<Rewritten<'a>, Error> {
-    let (own, further) = (&prompt.definition().transforms, &options.transforms);
+pub(crate) fn rewrite<'a>(
+    conversation: &'a Conversation,
+    own: &'a Transforms,
+    further: &Transforms,
+) -> Result<Rewritten<'a>, Error> {
     let transforms = match further.is_empty() {
         true => Cow::Borrowed(own),
         false => Cow::Owned(own.clone().chain(further)),
     };
     let given = Rewritten {
-        history: Cow::Borrowed(&options.history),
-        turn: options.in_flight_turn.as_ref().map(Cow::Borrowed),
-        plain: &options.in_flight,
+        history: Cow::Borrowed(&conversation.history),
+        turn: conversation.logged().map(Cow::Borrowed),
+        plain: &conversation.in_flight,
         changes: Vec::new(),
         left_out: Vec::new(),
         shortened: Vec::new(),

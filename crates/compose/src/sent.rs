@@ -22,7 +22,7 @@ use crate::segment::{Body, Slot};
 /// The contents of a request, in the order in which providers see them: tools, system message, messages.
 ///
 /// The code that runs a thread keeps it and passes it in with the next pass, see
-/// [`ResolveOptions::previous`](crate::ResolveOptions::previous).
+/// [`CacheState::previous`](crate::CacheState::previous).
 ///
 /// ```
 /// # futures::executor::block_on(async {

@@ -38,9 +38,9 @@ pub fn full_name(provider: Option<&str>, model: &str) -> String {
 impl<'a> Setup<'a> {
     pub(crate) fn new(prompt: &'a Prompt, options: &'a ResolveOptions) -> Self {
         let definition = prompt.definition();
-        let named = options.model.as_deref().or(definition.model.as_deref());
-        let provider = options.provider.as_deref();
-        let model = match (options.model.as_deref(), named) {
+        let named = options.target.model.as_deref().or(definition.model.as_deref());
+        let provider = options.target.provider.as_deref();
+        let model = match (options.target.model.as_deref(), named) {
             (Some(model), _) => Some(full_name(provider, model)),
             // The prompt's own model includes its provider if it contains a `/`.
             (None, Some(own)) if own.contains('/') => Some(own.to_owned()),
@@ -63,12 +63,12 @@ impl<'a> Setup<'a> {
             engine,
             counter,
             model,
-            settings: adapted.overridden_by(&options.settings),
+            settings: adapted.overridden_by(&options.overrides.settings),
             adaptations,
             budget: Budget {
-                token_budget: options.budget.token_budget.or(definition.budget.token_budget),
-                input_budget: options.budget.input_budget.or(definition.budget.input_budget),
-                fill: options.budget.fill || definition.budget.fill,
+                token_budget: options.overrides.budget.token_budget.or(definition.budget.token_budget),
+                input_budget: options.overrides.budget.input_budget.or(definition.budget.input_budget),
+                fill: options.overrides.budget.fill || definition.budget.fill,
             },
         }
     }
@@ -76,12 +76,12 @@ impl<'a> Setup<'a> {
     pub(crate) fn call(&self) -> Call {
         let call =
             Call::new(Input::new(self.options.input.clone()), self.options.scope.clone(), self.config());
-        call.after_turns(self.options.history.len())
+        call.after_turns(self.options.conversation.history.len())
     }
 
     /// Returns what templates see as `config` before anything is gathered.
     pub(crate) fn config(&self) -> Value {
-        let provider = self.options.provider.as_deref();
+        let provider = self.options.target.provider.as_deref();
         let prefix = self.model.as_deref().and_then(|it| it.split_once('/')).map(|(prefix, _)| prefix);
         let mut config = json!(self.settings);
         // Each setting can also be read by its own name, unless that name is taken.
@@ -94,9 +94,9 @@ impl<'a> Setup<'a> {
     /// Returns what the provider should read from its cache, if it is known what was sent before. A provider that did
     /// not report what it read then will not report it now.
     pub(crate) fn forecast(&self, now: &Sent, rules: CacheRules) -> Option<Forecast> {
-        let (idle, price) = (self.options.idle, self.options.price);
+        let (idle, price) = (self.options.cache.idle, self.options.target.price);
         let outlook = Outlook { rules, idle, price, counter: &*self.counter };
-        let before = self.options.previous.as_ref()?;
+        let before = self.options.cache.previous.as_ref()?;
         let is_silent = before.is_unreported && before.model == now.model;
         (!is_silent).then(|| forecast(before, now, &outlook))
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contexture_compose::tags::block_tag_name;
-use contexture_compose::{Block, ModelLimits, Prompt, ResolveOptions, full_name};
+use contexture_compose::{Block, ModelLimits, Prompt, ResolveOptions, TargetModel, full_name};
 use contexture_wire::Catalogue;
 
 use crate::compile::{Compiled, Previous, compile};
@@ -211,19 +211,21 @@ impl Project {
         };
         let facts = full.as_deref().map(|it| self.catalogue.facts(it).with_window());
         let (facts, window_assumed) = facts.unwrap_or_default();
-        ResolveOptions {
+        let limits = ModelLimits {
+            context_window: facts.context_window,
+            output_reserve: facts.reserve(),
+            window_assumed,
+            ..ModelLimits::default()
+        };
+        let target = TargetModel {
             provider: provider.map(str::to_owned),
             // The engine reads the prompt's own model from its definition.
             model: model.or(default.filter(|_| own.is_none())).map(str::to_owned),
-            limits: ModelLimits {
-                context_window: facts.context_window,
-                output_reserve: facts.reserve(),
-                window_assumed,
-                ..ModelLimits::default()
-            },
+            limits,
             cache_rules: facts.cache,
-            ..ResolveOptions::default()
-        }
+            price: None,
+        };
+        ResolveOptions { target, ..ResolveOptions::default() }
     }
 
     /// Maps an error from one of the prompts to the project's files: template errors get their position in the file,

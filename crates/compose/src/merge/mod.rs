@@ -227,7 +227,7 @@ impl Merging<'_> {
             Placement::User | Placement::FirstUser => Slot::Envelope,
         };
         let placed = pieces.iter().map(|it| Segment { order, ..piece_segment(node, slot, it) });
-        match slot == Slot::Envelope && self.setup.options.enclosed {
+        match slot == Slot::Envelope && self.setup.options.conversation.has_envelope() {
             true => segments.extend(placed.map(enclosed)),
             false => segments.extend(placed),
         }
@@ -465,7 +465,7 @@ impl Merging<'_> {
         let definition = self.setup.prompt.definition();
         let adapted = self.setup.adaptations.iter().rev().find_map(|(_, it)| it.tool_choice.clone());
         let tool_choice =
-            self.setup.options.tool_choice.clone().or(adapted).or(definition.tool_choice.clone());
+            self.setup.options.overrides.tool_choice.clone().or(adapted).or(definition.tool_choice.clone());
         Draft {
             segments: self.segments,
             tree,

@@ -29,7 +29,7 @@ pub(super) fn merge_tools(
 ) -> Result<Vec<(Source, SharedTool)>, Error> {
     let prompt = Source::prompt();
     tools.extend(setup.prompt.compiled.tools.iter().map(|it| (prompt.clone(), it.clone())));
-    let given = setup.options.tools.iter().map(|it| (Source::call_site(), it.clone()));
+    let given = setup.options.additions.tools.iter().map(|it| (Source::call_site(), it.clone()));
     let given: Vec<_> = given.collect();
     let spare = spare_tools(setup, has_previews);
     let all = tools.iter().chain(&given).chain(&spare);
@@ -52,8 +52,8 @@ pub(super) fn merge_tools(
 
 /// Lists the spare tools of this pass.
 fn spare_tools(setup: &Setup<'_>, has_previews: bool) -> Vec<(Source, SharedTool)> {
-    let reader = setup.options.result_reader.iter().filter(|_| has_previews);
-    let spare = setup.options.spare_tools.iter().chain(reader);
+    let reader = setup.options.additions.result_reader.iter().filter(|_| has_previews);
+    let spare = setup.options.additions.spare_tools.iter().chain(reader);
     spare.map(|it| (Source::call_site(), it.clone())).collect()
 }
 

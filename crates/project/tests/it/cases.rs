@@ -49,7 +49,7 @@ fn resolve(case: &Case) -> Result<Pass, ProjectError> {
     };
     let mut options = project.options(prompt, argument("--provider"), argument("--model"));
     options.input = case.input.clone();
-    options.budget.token_budget = argument("--budget").map(|it| Tokens(it.parse().unwrap()));
+    options.overrides.budget.token_budget = argument("--budget").map(|it| Tokens(it.parse().unwrap()));
     futures::executor::block_on(prompt.resolve(options)).map_err(|err| ProjectError::from(&err))
 }
 

@@ -8,7 +8,9 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use contexture_agent::resolve_reminded;
-use contexture_compose::{Pass, Prompt, ResolveOptions};
+use contexture_compose::{
+    Additions, CallOverrides, Conversation, InFlightTurn, Pass, Prompt, ResolveOptions,
+};
 use contexture_history::Turn;
 use contexture_project::Fault;
 use contexture_session::{MemoryStore, SessionConfig, SessionStart, Sessions};
@@ -202,15 +204,18 @@ async fn pass(app: &App, caller: &Caller, id: &str, asked: &PassRequest) -> Resu
     let prompt = loaded.prompt(Some(id))?;
     request.check_unkept()?;
     let run = request.run_request(caller, None, None, app.0.time.now())?;
-    let said = run.user.clone();
+    let said = run.user.map(|it| InFlightTurn::New(Turn::new("in_flight", vec![it])));
+    let tools = run.spec.client_tools.into_iter().map(Into::into).collect();
     let options = ResolveOptions {
         input: run.spec.input,
         scope: run.spec.scope,
-        settings: run.spec.settings,
-        blocks: run.blocks,
-        tools: run.spec.client_tools.into_iter().map(Into::into).collect(),
-        budget: asked.budget(),
-        in_flight_turn: said.map(|it| Turn::new("in_flight", vec![it])),
+        overrides: CallOverrides {
+            settings: run.spec.settings,
+            budget: asked.budget(),
+            ..CallOverrides::default()
+        },
+        additions: Additions { tools, blocks: run.blocks, ..Additions::default() },
+        conversation: Conversation { turn: said, ..Conversation::default() },
         engine: Some(contexture::engine()),
         ..loaded.project.options(&prompt, None, run.spec.model.as_deref())
     };
