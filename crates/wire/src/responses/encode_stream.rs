@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::answer::{call_item, message_item, response, shell, text_part};
 use super::reasoning;
 use crate::loss::Losses;
-use crate::openai::pieces;
+use crate::openai::encode_stream::pieces;
 use crate::{Frame, Target};
 
 /// The id of a response whose real id is not known yet.

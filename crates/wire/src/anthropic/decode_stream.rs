@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use contexture_message::{Delta, Message};
 
-use super::answer::{RawUsage, read_stop};
+use super::usage::{RawUsage, read_stop};
 use crate::assembly::{Assembly, cut};
 use crate::read::{Place, parse_frame};
 use crate::{DecodeError, Dialect, Frame, StreamError, Target};

@@ -5,8 +5,9 @@
 
 use contexture_message::{Delta, Message, StopReason};
 
-use super::answer::{is_blocked, read_stop, read_usage};
-use super::decode::{inline, linked};
+use super::answer::is_blocked;
+use super::decode_parts::{inline, linked};
+use super::usage::{read_stop, read_usage};
 use crate::assembly::{Assembly, cut};
 use crate::digest::digest;
 use crate::loss::Losses;

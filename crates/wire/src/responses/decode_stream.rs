@@ -8,13 +8,13 @@
 use contexture_message::{Answer, Delta, Message, Part, StopReason};
 use serde_json::Value;
 
-use super::answer::{decode_usage, read_response, read_stop};
+use super::answer::read_response;
 use super::reasoning;
+use super::usage::{read_stop, read_usage};
 use crate::assembly::{Assembly, cut};
-use crate::error::classify;
 use crate::loss::Losses;
 use crate::read::{Place, parse_frame};
-use crate::{DecodeError, Dialect, Frame, StreamError, Target};
+use crate::{DecodeError, Dialect, Frame, StreamError, Target, classify};
 
 /// Decodes one streamed answer.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl StreamDecoder {
         self.assembly.id = response.name("id").or(self.assembly.id.take());
         self.assembly.model = response.name("model").or(self.assembly.model.take());
         if let Some(usage) = response.get("usage") {
-            self.assembly.usage = decode_usage(&usage);
+            self.assembly.usage = read_usage(&usage);
         }
         Ok(())
     }

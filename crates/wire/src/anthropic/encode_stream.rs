@@ -14,7 +14,8 @@
 use contexture_message::{Answer, Delta, Part, Thinking, ToolCall};
 use serde_json::{Map, Value, json};
 
-use super::answer::{blocks_of, header, write_stop, write_usage};
+use super::answer::{blocks_of, header};
+use super::usage::{write_stop, write_usage};
 use crate::assembly::arguments_text;
 use crate::calls::plain_id;
 use crate::digest::digest;

@@ -1,4 +1,4 @@
-//! Decodes and encodes streamed Chat Completions answers.
+//! Decodes streamed Chat Completions answers.
 //!
 //! Turns the chunks of a stream into [`Delta`]s. Servers write tool calls in different ways, so:
 //!
@@ -11,14 +11,11 @@
 //!
 //! The answer is complete at `[DONE]`, or when the body ends after a finish reason.
 
-use contexture_message::{Answer, Delta, Message, Part, StopReason};
-use serde_json::{Map, Value, json};
+use contexture_message::{Delta, Message, StopReason};
 
-use super::answer::{
-    Said, content, decode_usage, encode_usage, finish_reason, made_id, reasoning, stop_reason,
-};
-use crate::assembly::{Assembly, arguments_text, cut};
-use crate::loss::Losses;
+use super::answer::{Said, content, made_id, reasoning};
+use super::usage::{read_stop, read_usage};
+use crate::assembly::{Assembly, cut};
 use crate::read::{Place, parse_frame};
 use crate::{DecodeError, Dialect, Frame, StreamError, Target};
 
@@ -75,7 +72,7 @@ impl StreamDecoder {
         self.assembly.id = chunk.name("id").or(self.assembly.id.take());
         self.assembly.model = chunk.name("model").or(self.assembly.model.take());
         if let Some(usage) = chunk.get("usage") {
-            self.assembly.usage = decode_usage(&usage);
+            self.assembly.usage = read_usage(&usage);
         }
         let mut deltas = Vec::new();
         let choices = chunk.get_list("choices")?;
@@ -86,7 +83,7 @@ impl StreamDecoder {
                 self.delta(&delta, &mut deltas)?;
             }
             if let Some(word) = choice.get_str("finish_reason")?.filter(|it| !it.is_empty()) {
-                deltas.extend(self.stopped(stop_reason(word)));
+                deltas.extend(self.stopped(read_stop(word)));
             }
         }
         Ok(deltas)
@@ -196,88 +193,4 @@ impl StreamDecoder {
         self.done = true;
         vec![Delta::Done(Box::new(self.assembly.answer()))]
     }
-}
-
-/// Encodes one streamed answer. The answer's id and model are only known with the last delta; until then chunks have
-/// no id and carry the requested model.
-#[derive(Debug)]
-pub(crate) struct StreamEncoder {
-    model: String,
-    id: String,
-    begun: bool,
-}
-
-impl StreamEncoder {
-    pub(crate) fn new(target: &Target) -> Self {
-        Self { model: target.model.clone(), id: String::new(), begun: false }
-    }
-
-    pub(crate) fn push(&mut self, delta: &Delta) -> Vec<Frame> {
-        match delta {
-            Delta::Text(text) => vec![self.said(json!({"content": text}))],
-            Delta::Thinking(text) => vec![self.said(json!({"reasoning_content": text}))],
-            Delta::Call { index, id, name } => vec![self.said(json!({"tool_calls": [{
-                "index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""},
-            }]}))],
-            Delta::Arguments { index, json } => {
-                vec![self.said(json!({"tool_calls": [{"index": index, "function": {"arguments": json}}]}))]
-            }
-            Delta::Done(answer) => self.done(answer),
-        }
-    }
-
-    /// Ends the stream. If nothing was streamed before, writes the whole answer.
-    fn done(&mut self, answer: &Answer) -> Vec<Frame> {
-        self.id = answer.id.clone().unwrap_or_default();
-        self.model = answer.model.clone().unwrap_or_else(|| self.model.clone());
-        let mut frames = Vec::new();
-        if !self.begun {
-            frames.extend(pieces(answer).iter().flat_map(|it| self.push(it)));
-        }
-        let finish = finish_reason(&answer.stop, &mut Losses::default());
-        let choice = json!({"index": 0, "delta": {}, "logprobs": null, "finish_reason": finish});
-        frames.push(self.frame(json!([choice]), None));
-        frames.push(self.frame(json!([]), Some(encode_usage(answer.usage))));
-        frames.push(Frame::data("[DONE]"));
-        frames
-    }
-
-    fn said(&mut self, mut delta: Value) -> Frame {
-        if !std::mem::replace(&mut self.begun, true) {
-            delta["role"] = json!("assistant");
-        }
-        self.frame(json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": null}]), None)
-    }
-
-    fn frame(&self, choices: Value, usage: Option<Value>) -> Frame {
-        let mut chunk = Map::new();
-        chunk.insert("id".to_owned(), json!(self.id));
-        chunk.insert("object".to_owned(), json!("chat.completion.chunk"));
-        chunk.insert("created".to_owned(), json!(0));
-        chunk.insert("model".to_owned(), json!(self.model));
-        chunk.insert("choices".to_owned(), choices);
-        chunk.insert("usage".to_owned(), json!(usage));
-        Frame::data(Value::Object(chunk).to_string())
-    }
-}
-
-/// Returns the deltas for a whole answer.
-pub(crate) fn pieces(answer: &Answer) -> Vec<Delta> {
-    let mut pieces = Vec::new();
-    let mut n_calls = 0;
-    for part in &answer.message.content {
-        match part {
-            Part::Text { text } => pieces.push(Delta::Text(text.clone())),
-            Part::Thinking(thinking) if thinking.text.is_empty() => {}
-            Part::Thinking(thinking) => pieces.push(Delta::Thinking(thinking.text.clone())),
-            Part::ToolCall(call) => {
-                let (index, id, name) = (n_calls, call.id.clone(), call.name.clone());
-                n_calls += 1;
-                pieces.push(Delta::Call { index, id, name });
-                pieces.push(Delta::Arguments { index, json: arguments_text(&call.arguments) });
-            }
-            Part::Image(_) | Part::File(_) | Part::ToolResult(_) => {}
-        }
-    }
-    pieces
 }
