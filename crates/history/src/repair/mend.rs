@@ -13,9 +13,9 @@ use std::sync::Arc;
 use contexture_message::{Message, Part, Role, TokenCounter, Tokens, ToolCall, ToolOutput, ToolResult};
 use contexture_message::{message_tokens, part_tokens};
 
+use super::{Repair, RepairKind};
+use crate::item::wording::interrupted;
 use crate::neutral::{neutral_message, neutral_part};
-use crate::wording::interrupted;
-use crate::{Repair, RepairKind};
 
 /// Messages that must be complete by themselves.
 #[derive(Clone, Copy, Debug)]

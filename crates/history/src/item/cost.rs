@@ -2,9 +2,9 @@
 
 use contexture_message::{TokenCounter, Tokens, message_tokens, part_tokens};
 
+use super::wording::{envelope_part, event_message, summary_message};
+use super::{Body, Visibility};
 use crate::neutral::neutral_message;
-use crate::wording::{envelope_part, event_message, summary_message};
-use crate::{Body, Visibility};
 
 /// Returns the cost of an item, counted once when it is appended: the cost of what
 /// [`Turn::apply`](crate::Turn::apply) makes of it. Items not visible to the history cost nothing.

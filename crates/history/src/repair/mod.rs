@@ -23,7 +23,9 @@ use std::sync::Arc;
 use contexture_message::Message;
 use serde::{Deserialize, Serialize};
 
-use crate::mend::{Group, mend};
+pub(crate) mod mend;
+
+use self::mend::{Group, mend};
 
 /// Messages in which every call has its result directly after it.
 #[derive(Clone, Debug, Default, PartialEq)]

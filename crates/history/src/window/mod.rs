@@ -16,12 +16,15 @@
 //! Turns outside the window are not examined: the work is proportional to the result, not to the length of the
 //! conversation. Calls and results are paired when messages are read out, see [`repair`](crate::repair()).
 
+pub(crate) mod limit;
+pub(crate) mod newest;
+
 use std::borrow::Borrow;
 use std::sync::Arc;
 
 use contexture_message::{Message, TokenCounter, Tokens};
 
-use crate::mend::{Difference, Group, Mended, mend};
+use crate::repair::mend::{Difference, Group, Mended, mend};
 use crate::{Limit, Repair, Repaired, Turn, TurnStatus};
 
 /// The turns of a history that are included in a request.

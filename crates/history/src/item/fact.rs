@@ -50,7 +50,7 @@ impl FactKind {
 
 /// Returns a text from `templates/extract.txt`.
 pub(crate) fn wording(key: &str) -> &'static str {
-    let mut texts = include_str!("../templates/extract.txt").lines().filter_map(|it| it.split_once(" = "));
+    let mut texts = include_str!("../../templates/extract.txt").lines().filter_map(|it| it.split_once(" = "));
     texts.find(|(it, _)| *it == key).map(|(_, text)| text).unwrap_or_default()
 }
 

@@ -4,13 +4,13 @@
 
 use contexture_message::{Message, Part};
 
-use crate::fact::write_facts;
+use super::fact::write_facts;
 use crate::neutral::neutralise;
 use crate::{Envelope, EnvelopeTag, Summary, SystemEvent};
 
 /// Returns the user message that a system event is replayed as.
 pub(crate) fn event_message(event: &SystemEvent) -> Message {
-    let template = include_str!("../templates/system-event.txt");
+    let template = include_str!("../../templates/system-event.txt");
     let name = attribute(&event.name);
     Message::user(filled(template, &[("name", &neutralise(&name)), ("text", &neutralise(&event.text))]))
 }
@@ -18,15 +18,15 @@ pub(crate) fn event_message(event: &SystemEvent) -> Message {
 /// Returns the part that an envelope adds to the user's message.
 pub fn envelope_part(envelope: &Envelope) -> Part {
     let template = match envelope.tag {
-        EnvelopeTag::SystemContext => include_str!("../templates/system-context.txt"),
-        EnvelopeTag::SystemReminders => include_str!("../templates/system-reminders.txt"),
+        EnvelopeTag::SystemContext => include_str!("../../templates/system-context.txt"),
+        EnvelopeTag::SystemReminders => include_str!("../../templates/system-reminders.txt"),
     };
     Part::text(filled(template, &[("text", &neutralise(&envelope.text))]))
 }
 
 /// Returns the user message that replaces summarised items.
 pub(crate) fn summary_message(summary: &Summary) -> Message {
-    let template = include_str!("../templates/summary.txt");
+    let template = include_str!("../../templates/summary.txt");
     let text = match (summary.text.trim_end(), summary.facts.as_slice()) {
         (_, []) => summary.text.clone(),
         ("", facts) => write_facts(facts),
@@ -37,18 +37,18 @@ pub(crate) fn summary_message(summary: &Summary) -> Message {
 
 /// Returns the text of a summary, if `text` has the form that [`summary_message`] writes.
 pub(crate) fn summary_text(text: &str) -> Option<&str> {
-    let (lead, _) = include_str!("../templates/summary.txt").split_once("{text}")?;
+    let (lead, _) = include_str!("../../templates/summary.txt").split_once("{text}")?;
     text.strip_prefix(lead)
 }
 
 /// Returns the result text for a call that never got its result.
 pub fn interrupted() -> &'static str {
-    include_str!("../templates/interrupted.txt").trim_end()
+    include_str!("../../templates/interrupted.txt").trim_end()
 }
 
 /// Returns the note that replaces images and files.
 pub(crate) fn media_note(n_images: usize, n_files: usize) -> String {
-    let template = include_str!("../templates/media.txt");
+    let template = include_str!("../../templates/media.txt");
     filled(template, &[("images", &n_images.to_string()), ("files", &n_files.to_string())])
 }
 

@@ -15,13 +15,16 @@
 //! 5. No text can forge the engine's tags: they are neutralised when an item is applied.
 //! 6. The cost is the sum of the items' costs. If different counters counted them, the cost is unknown.
 
+mod pairing;
+pub(crate) mod transcript;
+
 use std::sync::Arc;
 
 use contexture_message::{Message, Part, Role, TokenCounter, Tokens, message_tokens};
 
+use self::pairing::Pairing;
+use crate::item::wording::{envelope_part, event_message, summary_message};
 use crate::neutral::{neutral_message, neutral_unless};
-use crate::pairing::Pairing;
-use crate::wording::{envelope_part, event_message, summary_message};
 use crate::{Body, Change, Cost, Envelope, Item, Summary, TurnNo, TurnStatus};
 
 /// One turn of a conversation, as the model sees it.

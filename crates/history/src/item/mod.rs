@@ -3,6 +3,11 @@
 //! An [`Item`] is one entry of the log: a message, a fact, or a change of the thread. Items are immutable once they
 //! are appended; a change (a reset, another model, the end of a turn) is recorded as a separate item.
 
+mod calendar;
+pub(crate) mod cost;
+pub(crate) mod fact;
+pub(crate) mod wording;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -10,8 +15,7 @@ use contexture_message::{Message, Role, Tokens};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::compaction::Strategy;
-use crate::fact::{Fact, read_facts};
+use self::fact::{Fact, read_facts};
 
 /// A position in a thread's log. The first item is at 1; 0 is the end of an empty log.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -413,5 +417,28 @@ impl TurnStatus {
     /// Whether the turn has ended: it is neither in flight nor suspended.
     pub fn is_over(self) -> bool {
         !matches!(self, TurnStatus::InFlight | TurnStatus::Suspended)
+    }
+}
+
+/// How a range is chosen. The names are used in events and as the summariser's `reason`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// Takes the oldest turns, at the start of a turn.
+    SessionCompaction,
+    /// Takes some rounds, between two calls.
+    ReactiveMicro,
+    /// Takes everything possible, between two calls.
+    ReactiveFull,
+}
+
+impl Strategy {
+    /// Returns the name, such as `reactive_micro`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Strategy::SessionCompaction => "session_compaction",
+            Strategy::ReactiveMicro => "reactive_micro",
+            Strategy::ReactiveFull => "reactive_full",
+        }
     }
 }
