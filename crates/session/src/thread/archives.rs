@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use contexture_history::{Archived, Body, Change, Item, Seq, Summary, Timestamp};
 use contexture_message::Tokens;
+use futures::TryStreamExt as _;
+use futures::future::ready;
 
-use crate::live::closing;
-use crate::store::Span;
-use crate::view::{NewArchive, View, archive_draft, newest, undo_draft};
-use crate::{SessionError, Snapshot, State, Thread, load};
+use super::Thread;
+use crate::log::draft::closing;
+use crate::store::pages;
+use crate::view::{NewArchive, View, archive_draft, load, newest, undo_draft};
+use crate::{SessionError, Snapshot, State};
 
 /// An archive in a list.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +33,7 @@ impl Thread {
     /// Reads what the model reads of the thread, item by item, within the session's window.
     pub async fn view(&self) -> Result<View, SessionError> {
         let shared = &self.live().shared;
-        Ok(load::view(shared, &self.live().key, shared.config.history_window).await?)
+        Ok(load::view(&*shared.store, &self.live().key, shared.config.history_window).await?)
     }
 
     /// Archives a range of the view; items appended after `view` was read stay.
@@ -113,22 +116,14 @@ impl Thread {
     }
 
     async fn item(&self, seq: Seq) -> Result<Option<Item>, SessionError> {
-        Ok(load::item_at(&self.live().shared, &self.live().key, seq).await?)
+        Ok(load::item_at(&*self.live().shared.store, &self.live().key, seq).await?)
     }
 
     /// Reads the log after one position up to another.
     async fn log(&self, after: Seq, last: Seq) -> Result<Vec<Item>, SessionError> {
-        const PAGE: usize = 1024;
-        let (mut items, mut seq) = (Vec::new(), after);
-        loop {
-            let page = self.read(Span::After { seq, max: PAGE }).await?;
-            let is_last = page.len() < PAGE || page.last().is_some_and(|it| it.seq >= last);
-            seq = page.last().map_or(seq, |it| it.seq);
-            items.extend(page.into_iter().filter(|it| it.seq <= last));
-            if is_last {
-                return Ok(items);
-            }
-        }
+        let live = self.live();
+        let items = pages::items_after(&*live.shared.store, live.key.clone(), after);
+        Ok(items.try_take_while(|it| ready(Ok(it.seq <= last))).try_collect().await?)
     }
 }
 

@@ -9,13 +9,13 @@ use contexture_history::{Item, Seq, Timestamp};
 use tokio::sync::watch;
 
 use crate::codec::{self, Row};
-use crate::guard::{LeaseRefusal, LeaseRow};
 use crate::search::{self, Search, SearchHit};
 use crate::store::{
     Append, Appended, Fence, Guard, Head, KeyedTurn, Lease, NewSession, NewThread, SessionInfo, Span, Store,
     StoreFuture, ThreadInfo, ThreadKind, Usage,
 };
 use crate::{BackwardScan, SessionId, SessionKey, State, StoreError, Tenant, ThreadKey, Time};
+use crate::{LeaseRefusal, LeaseRow};
 
 /// A store in memory. Clones share it.
 ///

@@ -6,16 +6,24 @@ use contexture_history::{Body, Change, Item, Limit, Seq, Turn, TurnNo};
 use contexture_message::{Message, TokenCounter};
 use futures::Stream;
 
+pub(crate) mod archives;
+mod fork;
+mod once;
+pub(crate) mod outcome;
+mod prepend;
+mod scratch;
+mod subscribe;
+pub(crate) mod turn;
+
+use self::outcome::TurnOutcome;
+use self::turn::{Begun, RunningTurn, TurnConfig};
 use crate::config::Policy;
-use crate::live::{Draft, LiveThread, closing, draft_items};
-use crate::outcome::{self, TurnOutcome};
+use crate::live::LiveThread;
+use crate::log::draft::{Draft, closing, draft_items};
 use crate::search::{self, Search, SearchHit};
-use crate::session_error::SessionError;
-use crate::store::{ForkPoint, Head, KeyedTurn, NewThread, Span};
-use crate::turn::{self, Begun, RunningTurn, TurnConfig};
-use crate::{
-    NewItem, SessionId, SessionKey, Snapshot, State, StoreError, ThreadId, ThreadKey, load, subscribe,
-};
+use crate::store::{Head, KeyedTurn, Span};
+use crate::view::load;
+use crate::{NewItem, SessionError, SessionId, Snapshot, State, StoreError, ThreadId, ThreadKey, ids};
 
 /// The handle of a thread. All writes go through it; clones share one queue of writers.
 ///
@@ -144,7 +152,15 @@ impl Thread {
 
     /// Begins a turn, or finds the one that the same idempotency key began before.
     pub async fn begin(&self, config: TurnConfig) -> Result<Begun, SessionError> {
-        turn::begin(self, config).await
+        if let Some(key) = &config.key {
+            ids::check("idempotency key", key)?;
+        }
+        let items = self.live.shared.counted(config.items);
+        let config = TurnConfig { items, ..config };
+        match config.policy {
+            Policy::Fork => self.begin_or_fork(config).await,
+            Policy::Queue | Policy::Reject => turn::begin_here(&self.live, &config).await,
+        }
     }
 
     /// Records the in-flight turn as interrupted if its writer was lost, that is, if its lease has expired. Returns
@@ -180,7 +196,7 @@ impl Thread {
             Some(Limit::Turns(turns)) if turns > open_thread => turns,
             _ => return Ok(kept(&snapshot, limit, &*self.live.shared.ports.counter)),
         };
-        let items = load::view(&self.live.shared, &self.live.key, wanted).await?.items;
+        let items = load::view(&*self.live.shared.store, &self.live.key, wanted).await?.items;
         let leading = snapshot.turns().iter().filter(|it| it.is_leading()).cloned();
         Ok(leading.chain(contexture_history::turns(&items).into_iter().map(Arc::new)).collect())
     }
@@ -253,94 +269,9 @@ impl Thread {
         subscribe::follow(Arc::clone(&self.live.shared.store), self.live.key.clone(), after)
     }
 
-    /// Copies the thread as it was before the turn that is running.
-    pub(crate) async fn fork_before_running(&self) -> Result<Thread, SessionError> {
-        let head = self.head().await?;
-        let end = head.state.open.map_or(head.state.end, |it| Seq(it.began.0.saturating_sub(1)));
-        self.fork_at(head, end, None, self.new_name()).await
-    }
-
-    /// Lists the threads that are copies of this one.
-    pub(crate) async fn copies(&self) -> Result<Vec<Thread>, SessionError> {
-        let shared = &self.live.shared;
-        let session = self.head().await?.info.session;
-        let key = SessionKey { tenant: self.live.key.tenant.clone(), session };
-        let mut copies = Vec::new();
-        for info in shared.store.threads(key).await? {
-            if info.base.is_some_and(|it| it.thread == *self.id()) {
-                let key = ThreadKey { tenant: self.live.key.tenant.clone(), thread: info.thread };
-                copies.push(Thread::of(shared.live(key).await?));
-            }
-        }
-        Ok(copies)
-    }
-
-    /// Copies the thread, up to a position if given, into a new thread of the same session.
-    pub async fn fork(&self, at: Option<Seq>, label: Option<String>) -> Result<Thread, SessionError> {
-        let head = self.head().await?;
-        let end = at.unwrap_or(head.state.end);
-        if end > head.state.end {
-            let what = format!("position {end}");
-            return Err(SessionError::NotInThread { thread: self.id().to_string(), what });
-        }
-        self.fork_at(head, end, label, self.new_name()).await
-    }
-
-    /// Copies the thread into a new thread of the same session with a given name.
-    pub(crate) async fn fork_as(&self, name: String, label: Option<String>) -> Result<Thread, SessionError> {
-        let head = self.head().await?;
-        let end = head.state.end;
-        self.fork_at(head, end, label, name).await
-    }
-
-    fn new_name(&self) -> String {
-        self.live.shared.ports.names.next()
-    }
-
     pub(crate) async fn head(&self) -> Result<Head, SessionError> {
         let head = self.live.shared.store.head(self.live.key.clone()).await?;
         Ok(head.ok_or_else(|| StoreError::no_thread(self.id()))?)
-    }
-
-    async fn fork_at(
-        &self,
-        head: Head,
-        end: Seq,
-        label: Option<String>,
-        name: String,
-    ) -> Result<Thread, SessionError> {
-        let shared = &self.live.shared;
-        let state = self.state_at(head.state, end).await?;
-        let thread = isolated_name(&head.info.session, &name)?;
-        let tenant = self.live.key.tenant.clone();
-        let new = NewThread {
-            session: SessionKey { tenant: tenant.clone(), session: head.info.session },
-            thread: thread.clone(),
-            label,
-            base: Some(ForkPoint { thread: self.id().clone(), seq: end }),
-            at: shared.ports.time.now(),
-            state,
-        };
-        shared.store.fork(self.live.key.clone(), new).await?;
-        let key = ThreadKey { tenant, thread };
-        // This process may still hold a handle to a released thread of the same name.
-        Ok(Thread::of(shared.live_now(key).await?))
-    }
-
-    /// Returns the state after the item at `end`.
-    async fn state_at(&self, now: State, end: Seq) -> Result<State, SessionError> {
-        if now.end == end {
-            return Ok(now);
-        }
-        let mut state = State::default();
-        while state.end < end {
-            let page = self.after(state.end, 1024).await?;
-            if page.is_empty() {
-                break;
-            }
-            page.iter().take_while(|it| it.seq <= end).for_each(|it| state.apply(it));
-        }
-        Ok(state)
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use contexture_history::{Item, Seq, TurnNo};
 use futures::FutureExt;
 
+use super::Thread;
 use crate::live::LiveThread;
 use crate::search::{self, Search, SearchHit};
 use crate::store::{
@@ -15,8 +16,7 @@ use crate::store::{
     Store, StoreFuture, ThreadInfo, Usage,
 };
 use crate::{
-    BackwardScan, MemoryStore, SessionError, SessionId, SessionKey, State, StoreError, Tenant, Thread,
-    ThreadKey,
+    BackwardScan, MemoryStore, SessionError, SessionId, SessionKey, State, StoreError, Tenant, ThreadKey,
 };
 
 impl Thread {
@@ -28,18 +28,10 @@ impl Thread {
     /// snapshot are read from the thread's store on demand, as long as the thread exists.
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use contexture_message::{Message, Tokens};
-    /// # use contexture_session::*;
-    /// # #[derive(Debug)] struct Fixed;
-    /// # impl Time for Fixed {
-    /// #     fn now(&self) -> contexture_history::Timestamp { contexture_history::Timestamp(0) }
-    /// #     fn sleep(&self, _: std::time::Duration) -> futures::future::BoxFuture<'static, ()> { Box::pin(async {}) }
-    /// # }
-    /// # impl Names for Fixed { fn next(&self) -> String { "s1".to_owned() } }
+    /// # use contexture_message::Message;
+    /// # use contexture_session::{SessionError, SessionStart, conformance};
     /// # futures::executor::block_on(async {
-    /// # let ports = Ports { time: Arc::new(Fixed), names: Arc::new(Fixed), counter: Arc::new(|_: &str| Tokens(1)) };
-    /// # let sessions = Sessions::new(Arc::new(MemoryStore::new(Arc::new(Fixed))), ports, SessionConfig::default());
+    /// # let sessions = conformance::sessions_in_memory();
     /// # let session = sessions.create(SessionStart::default()).await?;
     /// let thread = session.main();
     /// thread.add_message(Message::user("Where is it?")).await?;

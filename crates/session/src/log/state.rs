@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use contexture_history::{Archived, Body, Change, Item, Seq, Timestamp, TurnNo, TurnStatus};
 use serde::{Deserialize, Serialize};
 
-use crate::prepend;
+use super::notes::PREPENDED;
 
 /// The state of a thread after its last item. Small on purpose: it is written with every append.
 ///
@@ -92,7 +92,7 @@ impl State {
 
     /// Returns the position of the newest prepend record, unless the history was reset after it.
     pub fn prepended(&self) -> Option<Seq> {
-        self.notes.get(prepend::KEY).copied().filter(|it| *it > self.history_after)
+        self.notes.get(PREPENDED).copied().filter(|it| *it > self.history_after)
     }
 
     /// Takes one more item into account.

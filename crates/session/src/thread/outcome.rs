@@ -1,10 +1,11 @@
 //! The outcome of a turn, read from the log.
 
 use contexture_history::{Body, Change, Item, Seq, TurnNo, TurnStatus};
+use futures::TryStreamExt as _;
 
+use crate::SessionError;
 use crate::live::LiveThread;
-use crate::session_error::SessionError;
-use crate::store::{KeyedTurn, Span};
+use crate::store::{KeyedTurn, pages};
 
 /// The outcome of a turn.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,24 +22,14 @@ pub struct TurnOutcome {
 
 /// Reads the outcome of a turn.
 pub(crate) async fn outcome(live: &LiveThread, keyed: KeyedTurn) -> Result<TurnOutcome, SessionError> {
-    const PAGE: usize = 256;
     let mut outcome =
         TurnOutcome { turn: keyed.turn, status: TurnStatus::Completed, reason: None, items: Vec::new() };
-    let mut seq = Seq(keyed.began.0.saturating_sub(1));
-    loop {
-        let page = live.shared.store.read(live.key.clone(), Span::After { seq, max: PAGE }).await?;
-        let is_last = page.len() < PAGE;
-        for item in page {
-            if item.turn != keyed.turn {
-                return Ok(outcome);
-            }
-            seq = item.seq;
-            outcome.add(item);
-        }
-        if is_last {
-            return Ok(outcome);
-        }
+    let before = Seq(keyed.began.0.saturating_sub(1));
+    let mut items = pages::items_after(&*live.shared.store, live.key.clone(), before);
+    while let Some(item) = items.try_next().await?.filter(|it| it.turn == keyed.turn) {
+        outcome.add(item);
     }
+    Ok(outcome)
 }
 
 impl TurnOutcome {

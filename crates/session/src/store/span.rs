@@ -8,7 +8,7 @@ use std::sync::Arc;
 use contexture_history::{Item, TurnNo};
 use contexture_message::Tokens;
 
-use crate::store::{NewestTurns, Span};
+use super::{NewestTurns, Span};
 
 /// Collects commits from the newest back until a [`Span`] has what it asks for.
 #[derive(Debug)]

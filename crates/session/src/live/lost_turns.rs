@@ -9,10 +9,10 @@ use std::sync::Arc;
 use contexture_history::{TurnNo, TurnStatus};
 use futures::future::BoxFuture;
 
-use crate::live::{Draft, LOST, LiveThread, WriteGuard, ended};
-use crate::session_error::SessionError;
+use super::{LiveThread, WriteGuard};
+use crate::log::draft::{Draft, LOST, ended};
 use crate::store::{Fence, Guard};
-use crate::{NewItem, Snapshot, State, StoreError, ThreadKey};
+use crate::{NewItem, SessionError, Snapshot, State, StoreError, ThreadKey};
 
 /// Supplies output of a lost turn that is not in its log, such as text that was already streamed to clients.
 pub trait LostTurnRecovery: std::fmt::Debug + Send + Sync {

@@ -11,17 +11,18 @@ use contexture_history::{
     Archived, Body, Change, Cost, Item, Seq, Timestamp, TurnNo, TurnStatus, Visibility,
 };
 use contexture_message::Tokens;
+use futures::TryStreamExt as _;
 use serde::{Deserialize, Serialize};
 
-use crate::session_error::SessionError;
+use super::Sessions;
 use crate::store::{
-    Append, ForkPoint, Guard, NewSession, NewThread, SessionInfo, Span, ThreadInfo, ThreadKind,
+    Append, ForkPoint, Guard, NewSession, NewThread, SessionInfo, Span, ThreadInfo, ThreadKind, pages,
 };
-use crate::{SessionId, SessionKey, Sessions, State, StoreError, ThreadId, ThreadKey};
+use crate::{SessionError, SessionId, SessionKey, State, StoreError, ThreadId, ThreadKey};
 
 /// The version of the format; a higher one is refused.
 const VERSION: u32 = 1;
-/// How many items are read per page.
+/// How many sessions are read per page.
 const PAGE: usize = 1024;
 
 #[derive(Serialize, Deserialize)]
@@ -118,16 +119,12 @@ async fn export_thread<E: From<SessionError>>(
     let key = ThreadKey { tenant: sessions.tenant().clone(), thread: info.thread.clone() };
     let ThreadInfo { thread: id, kind, label, base, created, .. } = info;
     write(&line(&Line::Thread(ThreadLine { id, kind, label, base, created }))?)?;
-    let (mut seq, mut count) = (Seq(0), 0);
-    loop {
-        let page = sessions.store().read(key.clone(), Span::After { seq, max: PAGE }).await;
-        let page = page.map_err(SessionError::from)?;
-        let Some(last) = page.last() else { return Ok(count) };
-        (seq, count) = (last.seq, count + page.len());
-        for item in page {
-            write(&line(&Line::Item(ItemLine::from(item)))?)?;
-        }
+    let (mut items, mut count) = (pages::items_after(&**sessions.store(), key, Seq(0)), 0);
+    while let Some(item) = items.try_next().await.map_err(SessionError::from)? {
+        write(&line(&Line::Item(ItemLine::from(item)))?)?;
+        count += 1;
     }
+    Ok(count)
 }
 
 fn line(line: &Line) -> Result<String, SessionError> {

@@ -4,22 +4,23 @@
 //! processes the store decides. A write takes the newest snapshot, makes items from it, and appends them where the
 //! snapshot ends. If the log has grown in the meantime, the snapshot is reloaded and the items are made again.
 
+pub(crate) mod lost_turns;
+
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use contexture_history::{Body, Change, Cost, Item, Seq, Timestamp, TurnNo, TurnStatus, item_cost};
-use contexture_message::{Part, Role, Tokens};
+use contexture_history::{Cost, Item, Seq, Timestamp, TurnNo, item_cost};
+use contexture_message::Tokens;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::config::{Policy, Ports, SessionConfig};
-use crate::lost_turns::LostTurnRecovery;
-use crate::session_error::SessionError;
+use crate::log::draft::Draft;
 use crate::store::{Append, Fence, Guard, Store};
-use crate::view::changes_view;
-use crate::{NewItem, Snapshot, State, StoreError, ThreadKey, load};
+use crate::view::{changes_view, load};
+use crate::{LostTurnRecovery, NewItem, SessionError, Snapshot, State, StoreError, ThreadKey};
 
 /// State shared by all sessions of one store.
 #[derive(Debug)]
@@ -120,13 +121,11 @@ pub(crate) struct Writer {
 /// The right to write to a thread from this process.
 pub(crate) type WriteGuard = OwnedMutexGuard<Writer>;
 
-/// Items without positions: the turn of each, and its content.
-pub(crate) type Draft = Vec<(TurnNo, NewItem)>;
-
 impl LiveThread {
     /// Reads a thread from the store.
     async fn open(shared: Arc<Shared>, key: ThreadKey) -> Result<LiveThread, StoreError> {
-        let snapshot = RwLock::new(Arc::new(load::snapshot(&shared, &key).await?));
+        let snapshot =
+            RwLock::new(Arc::new(load::snapshot(&*shared.store, &key, shared.config.history_window).await?));
         let writer = Arc::new(Mutex::new(Writer::default()));
         let memory = RwLock::default();
         Ok(LiveThread { shared, key, writer, waiting: AtomicUsize::new(0), snapshot, memory })
@@ -175,8 +174,8 @@ impl LiveThread {
     /// Reloads the thread. Only the holder of the writer lock may call it; otherwise an append of this process would
     /// be lost from the snapshot.
     pub(crate) async fn refresh(&self, _writer: &WriteGuard) -> Result<(), StoreError> {
-        let snapshot = load::snapshot(&self.shared, &self.key).await?;
-        self.set_snapshot(snapshot);
+        let Shared { store, config, .. } = &*self.shared;
+        self.set_snapshot(load::snapshot(&**store, &self.key, config.history_window).await?);
         Ok(())
     }
 
@@ -366,46 +365,4 @@ impl Backoff {
         self.pause = (pause * 2).clamp(Self::FIRST, Self::LONGEST);
         Some(pause)
     }
-}
-
-/// The recorded reason for a turn whose writer was lost.
-pub(crate) const LOST: &str = "its writer was lost";
-
-/// Returns the items that must precede any append: an in-flight turn without a writer is recorded as interrupted.
-///
-/// A suspended turn waits on, unless a new turn begins (`begins`).
-pub(crate) fn closing(state: &State, begins: bool) -> Draft {
-    match state.open {
-        Some(open) if open.status == TurnStatus::InFlight => {
-            vec![(open.turn, ended(TurnStatus::Interrupted, Some(LOST)))]
-        }
-        Some(open) if begins => {
-            vec![(open.turn, ended(TurnStatus::Interrupted, Some("another turn began")))]
-        }
-        _ => Draft::new(),
-    }
-}
-
-pub(crate) fn ended(status: TurnStatus, reason: Option<&str>) -> NewItem {
-    NewItem::of(Body::Change(Change::TurnEnded { status, reason: reason.map(str::to_owned) }))
-}
-
-/// Gives items that are appended outside of a running turn their turns: each user message begins one.
-pub(crate) fn draft_items(state: &State, items: &[NewItem]) -> Draft {
-    let mut draft = closing(state, items.iter().any(begins));
-    let mut turn = state.turn;
-    for item in items {
-        if begins(item) {
-            turn = turn.next();
-        }
-        draft.push((turn, item.clone()));
-    }
-    draft
-}
-
-/// Whether a turn begins with it: the user speaks, and does not only bring tool results.
-pub(crate) fn begins(item: &NewItem) -> bool {
-    let Body::Message(message) = &item.body else { return false };
-    let is_result = |part: &Part| matches!(part, Part::ToolResult(_));
-    message.role == Role::User && (message.content.is_empty() || !message.content.iter().all(is_result))
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use contexture_history::{Body, Change, Seq, TurnNo, TurnStatus};
 use futures::future::{Either, select};
 
+use super::Thread;
+use super::outcome::{TurnOutcome, outcome};
 use crate::config::Policy;
-use crate::live::{Backoff, Draft, LiveThread, WriteGuard, closing, ended};
-use crate::outcome::{TurnOutcome, outcome};
-use crate::session_error::SessionError;
+use crate::live::{Backoff, LiveThread, WriteGuard};
+use crate::log::draft::{Draft, closing, ended};
 use crate::store::{Fence, Guard};
 use crate::view::{NewArchive, View, archive_draft};
-use crate::{NewItem, Snapshot, State, StoreError, Thread, ids};
+use crate::{NewItem, SessionError, Snapshot, State, StoreError};
 
 /// How a turn begins.
 #[derive(Clone, Debug, Default)]
@@ -165,41 +166,8 @@ impl RunningTurn {
     }
 }
 
-/// Begins a turn, or finds the one that the same key began before.
-pub(crate) async fn begin(thread: &Thread, config: TurnConfig) -> Result<Begun, SessionError> {
-    if let Some(key) = &config.key {
-        ids::check("idempotency key", key)?;
-    }
-    let items = thread.live().shared.counted(config.items);
-    let config = TurnConfig { items, ..config };
-    if config.policy == Policy::Fork {
-        return begin_or_fork(thread, config).await;
-    }
-    begin_here(thread.live(), &config).await
-}
-
-/// Begins a turn on the thread, or on a copy of it. A key may have begun a turn on either before.
-async fn begin_or_fork(thread: &Thread, config: TurnConfig) -> Result<Begun, SessionError> {
-    let queued = TurnConfig { policy: Policy::Queue, ..config.clone() };
-    if let Some(key) = &config.key {
-        let mut places = vec![thread.clone()];
-        places.extend(thread.copies().await?);
-        for place in places {
-            if place.outcome(key).await?.is_some() {
-                return begin_here(place.live(), &queued).await;
-            }
-        }
-    }
-    match begin_here(thread.live(), &config).await {
-        Err(SessionError::TurnInProgress { .. }) => {
-            let copy = thread.fork_before_running().await?;
-            begin_here(copy.live(), &queued).await
-        }
-        done => done,
-    }
-}
-
-async fn begin_here(live: &Arc<LiveThread>, config: &TurnConfig) -> Result<Begun, SessionError> {
+/// Begins a turn on this thread, or finds the one that the same key began before.
+pub(super) async fn begin_here(live: &Arc<LiveThread>, config: &TurnConfig) -> Result<Begun, SessionError> {
     let mut writer = live.lock_writer(config.policy).await?;
     let mut backoff = Backoff::new(&live.shared.config);
     loop {

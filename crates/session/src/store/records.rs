@@ -39,6 +39,8 @@ use contexture_history::Timestamp;
 
 use crate::{SessionId, StoreError, StoreFuture, Tenant};
 
+pub use crate::ids::{DocumentKey, StreamKey};
+
 /// How long the kind of a stream or document may be, in bytes.
 pub const MAX_KIND_BYTES: usize = 200;
 /// How long the name of a document may be, in bytes: some databases can't find longer ones.
@@ -101,17 +103,6 @@ pub struct Writes {
     pub requires: Vec<DocumentKey>,
 }
 
-/// The key of a stream.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamKey {
-    /// The owner.
-    pub tenant: Tenant,
-    /// The session that it belongs to, if it belongs to one.
-    pub session: Option<SessionId>,
-    /// The kind, such as `events`: at most [`MAX_KIND_BYTES`].
-    pub kind: String,
-}
-
 /// A record to append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRecord {
@@ -141,19 +132,6 @@ pub struct Extent {
     pub forgotten: u64,
     /// The number of the newest record that was ever appended; 0 if none was.
     pub last: u64,
-}
-
-/// The key of a document.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DocumentKey {
-    /// The owner.
-    pub tenant: Tenant,
-    /// The session that it belongs to, if it belongs to one.
-    pub session: Option<SessionId>,
-    /// The kind, such as `pass`.
-    pub kind: String,
-    /// Its name among those of its kind: any text of at most [`MAX_NAME_BYTES`].
-    pub name: String,
 }
 
 /// A stored document.
@@ -238,6 +216,11 @@ pub struct ListStart {
 }
 
 impl DocumentList {
+    /// Returns a list of all documents of a kind, of all tenants.
+    pub fn of_kind(kind: &str) -> Self {
+        Self { kind: kind.to_owned(), tenant: None, session: None, after: None, max: usize::MAX }
+    }
+
     /// Returns the smallest sort key that a document of this list may have, for databases that compare keys byte by
     /// byte. Returns `None` if no document can be listed.
     pub fn start(&self) -> Option<ListStart> {
@@ -259,30 +242,5 @@ impl DocumentList {
             true => Some(next),
             false => Some(least),
         }
-    }
-}
-
-impl StreamKey {
-    /// Returns the key of a stream of a session.
-    pub fn of_session(tenant: &Tenant, session: &SessionId, kind: &str) -> Self {
-        Self { tenant: tenant.clone(), session: Some(session.clone()), kind: kind.to_owned() }
-    }
-
-    /// Returns the key of a stream that belongs to no session.
-    pub fn of_tenant(tenant: &Tenant, kind: &str) -> Self {
-        Self { tenant: tenant.clone(), session: None, kind: kind.to_owned() }
-    }
-}
-
-impl DocumentKey {
-    /// Returns the key of a document of a session.
-    pub fn of_session(tenant: &Tenant, session: &SessionId, kind: &str, name: impl Into<String>) -> Self {
-        let session = Some(session.clone());
-        Self { tenant: tenant.clone(), session, kind: kind.to_owned(), name: name.into() }
-    }
-
-    /// Returns the key of a document that belongs to no session.
-    pub fn of_tenant(tenant: &Tenant, kind: &str, name: impl Into<String>) -> Self {
-        Self { tenant: tenant.clone(), session: None, kind: kind.to_owned(), name: name.into() }
     }
 }

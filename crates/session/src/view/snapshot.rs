@@ -7,7 +7,9 @@ use contexture_history::{Body, Change, Item, Limit, Turn, TurnNo, TurnStatus, Wi
 use contexture_message::TokenCounter;
 use serde_json::Value;
 
-use crate::{ModelChoice, OmittedTurns, State, omitted, prepend};
+use super::omitted::{self, OmittedTurns};
+use crate::log::notes::{PREPENDED, prepended_turn};
+use crate::{ModelChoice, State};
 
 /// A thread at one moment, immutable: its state, its instructions and the newest turns.
 ///
@@ -37,7 +39,7 @@ impl Snapshot {
         hidden: Vec<TurnNo>,
     ) -> Self {
         let said = contexture_history::turns(items).into_iter().map(|it| Arc::new(settled(it, &state)));
-        let leading = state.prepended().and_then(|_| prepend::turn(notes.get(prepend::KEY)?));
+        let leading = state.prepended().and_then(|_| prepended_turn(notes.get(PREPENDED)?));
         let turns = leading.into_iter().chain(said).collect();
         let old = items.iter().filter(|it| it.seq <= state.aged_results && it.visibility.history);
         let n_old_results = old.filter_map(|it| it.body.as_message()).map(|it| it.n_tool_results()).sum();
@@ -92,15 +94,15 @@ impl Snapshot {
             }
             Body::Change(Change::Noted { key, value: Some(value) }) => {
                 let value = Arc::new(value.clone());
-                if key == prepend::KEY {
+                if key == PREPENDED {
                     self.turns.retain(|it| !it.is_leading());
-                    self.turns.splice(..0, prepend::turn(&value));
+                    self.turns.splice(..0, prepended_turn(&value));
                 }
                 self.notes.insert(key.clone(), value);
             }
             Body::Change(Change::Noted { key, value: None }) => {
                 self.notes.remove(key);
-                if key == prepend::KEY {
+                if key == PREPENDED {
                     self.turns.retain(|it| !it.is_leading());
                 }
             }

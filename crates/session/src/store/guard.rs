@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use contexture_history::Timestamp;
 
-use crate::store::{Fence, Guard};
+use super::{Fence, Guard};
 
 /// The lease of a thread as a store keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,18 +1,21 @@
 //! Sessions: one main thread, and any number of isolated ones.
 
+pub(crate) mod transfer;
+
 use std::sync::{Arc, Mutex, OnceLock};
 
 use contexture_history::{Body, Change, Seq};
 use contexture_message::Message;
 
 use crate::config::{Ports, SessionConfig};
-use crate::live::{Draft, Shared, closing, draft_items};
-use crate::lost_turns::LostTurnRecovery;
-use crate::session_error::SessionError;
+use crate::live::Shared;
+use crate::live::lost_turns::LostTurnRecovery;
+use crate::log::draft::{Draft, closing, draft_items};
 use crate::store::{NewSession, NewThread, SessionInfo, Store, ThreadInfo, Usage};
 use crate::thread::isolated_name;
 use crate::{
-    ModelChoice, NewItem, SessionId, SessionKey, State, StoreError, Tenant, Thread, ThreadId, ThreadKey, ids,
+    ModelChoice, NewItem, SessionError, SessionId, SessionKey, State, StoreError, Tenant, Thread, ThreadId,
+    ThreadKey, ids,
 };
 
 /// The sessions of one tenant in one store. Clones share everything.

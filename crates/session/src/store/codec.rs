@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::texts;
+use super::texts;
 
 /// The most items of one row.
 pub const MAX_ITEMS: usize = 16;

@@ -21,9 +21,17 @@ use contexture_message::Tokens;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Search, SearchHit, SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey, once, texts,
-};
+pub mod codec;
+pub(crate) mod error;
+pub(crate) mod guard;
+pub mod pages;
+pub mod records;
+pub mod search;
+pub(crate) mod span;
+mod texts;
+
+use crate::log::notes;
+use crate::{Search, SearchHit, SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey};
 
 /// The result of a store operation.
 pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
@@ -352,7 +360,7 @@ impl Append {
     pub fn keys_of(items: &[Item]) -> Vec<(String, KeyedTurn)> {
         let key = |item: &Item| match &item.body {
             Body::Change(Change::TurnBegan { key }) => key.clone(),
-            Body::Change(change) => once::key_of(change).map(str::to_owned),
+            Body::Change(change) => notes::key_of(change).map(str::to_owned),
             _ => None,
         };
         let keyed = |it: &Item| Some((key(it)?, KeyedTurn { turn: it.turn, began: it.seq }));

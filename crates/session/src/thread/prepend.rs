@@ -6,32 +6,14 @@
 
 use std::sync::Arc;
 
-use contexture_history::{Body, Change, Cost, Turn, Visibility, item_cost};
-use contexture_message::{Message, Part, Tokens};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use contexture_history::{Body, Visibility, item_cost};
+use contexture_message::{Message, Part};
+use serde_json::json;
 
-use crate::live::closing;
-use crate::session_error::SessionError;
-use crate::{NewItem, Snapshot, Thread};
-
-/// The key of the note.
-pub(crate) const KEY: &str = "contexture.prepended";
-
-/// The messages of one prepend call.
-#[derive(Clone, Serialize, Deserialize)]
-struct Prepended {
-    key: String,
-    /// The name of the counter that counted the messages.
-    counter: Arc<str>,
-    messages: Vec<CountedMessage>,
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-struct CountedMessage {
-    message: Message,
-    tokens: Tokens,
-}
+use super::Thread;
+use crate::log::draft::closing;
+use crate::log::notes::{CountedMessage, PREPENDED, Prepended, read_prepended};
+use crate::{NewItem, SessionError, Snapshot};
 
 impl Thread {
     /// Prepends messages to the history, unless the key was used before; returns whether they were written now.
@@ -42,18 +24,10 @@ impl Thread {
     /// can't be prepended. A prepend invalidates the provider's cache after the system message.
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use contexture_message::{Message, Tokens};
-    /// # use contexture_session::*;
-    /// # #[derive(Debug)] struct Fixed;
-    /// # impl Time for Fixed {
-    /// #     fn now(&self) -> contexture_history::Timestamp { contexture_history::Timestamp(0) }
-    /// #     fn sleep(&self, _: std::time::Duration) -> futures::future::BoxFuture<'static, ()> { Box::pin(async {}) }
-    /// # }
-    /// # impl Names for Fixed { fn next(&self) -> String { "s1".to_owned() } }
+    /// # use contexture_message::Message;
+    /// # use contexture_session::{SessionError, SessionStart, conformance};
     /// # futures::executor::block_on(async {
-    /// # let ports = Ports { time: Arc::new(Fixed), names: Arc::new(Fixed), counter: Arc::new(|_: &str| Tokens(1)) };
-    /// # let sessions = Sessions::new(Arc::new(MemoryStore::new(Arc::new(Fixed))), ports, SessionConfig::default());
+    /// # let sessions = conformance::sessions_in_memory();
     /// # let session = sessions.create(SessionStart::default()).await?;
     /// let thread = session.main();
     /// thread.add_message(Message::user("Where is it?")).await?;
@@ -71,7 +45,7 @@ impl Thread {
             // The caller holds the writer lock, so the snapshot matches `state`.
             let all: Vec<Prepended> = [new.clone()].into_iter().chain(before(&self.get())).collect();
             let mut draft = closing(state, false);
-            draft.push((state.turn, NewItem::note(KEY, Some(json!(all)))));
+            draft.push((state.turn, NewItem::note(PREPENDED, Some(json!(all)))));
             Ok(draft)
         })
         .await
@@ -94,29 +68,6 @@ fn is_of_a_tool(part: &Part) -> bool {
 
 /// Returns the messages that are prepended now.
 fn before(snapshot: &Snapshot) -> Vec<Prepended> {
-    let note = snapshot.state().prepended().and_then(|_| snapshot.note(KEY));
-    note.map(|it| read(it)).unwrap_or_default()
-}
-
-/// A foreign note is ignored.
-fn read(note: &Value) -> Vec<Prepended> {
-    Vec::deserialize(note).unwrap_or_default()
-}
-
-/// Returns the turn made of the note, unless it is empty.
-pub(crate) fn turn(note: &Value) -> Option<Arc<Turn>> {
-    let messages = read(note).into_iter().flat_map(|Prepended { counter, messages, .. }| {
-        let cost = move |tokens| Cost { counter: Arc::clone(&counter), tokens };
-        messages.into_iter().map(move |it| (it.message, cost(it.tokens)))
-    });
-    let turn = Turn::leading(messages);
-    (!turn.messages().is_empty()).then(|| Arc::new(turn))
-}
-
-/// Returns the key that a change takes by prepending something.
-pub(crate) fn key_of(change: &Change) -> Option<&str> {
-    match change {
-        Change::Noted { key, value: Some(value) } if key == KEY => value.get(0)?.get("key")?.as_str(),
-        _ => None,
-    }
+    let note = snapshot.state().prepended().and_then(|_| snapshot.note(PREPENDED));
+    note.map(|it| read_prepended(it)).unwrap_or_default()
 }

@@ -7,18 +7,20 @@ use contexture_history::{Archived, Body, Change, Item, Seq, TurnNo};
 use futures::future::try_join_all;
 use serde_json::Value;
 
-use crate::live::Shared;
-use crate::store::{NewestTurns, Span};
-use crate::view::{View, read_after};
-use crate::{Snapshot, State, StoreError, ThreadKey, omitted};
+use super::{View, omitted, read_after};
+use crate::store::{NewestTurns, Span, Store};
+use crate::{Snapshot, State, StoreError, ThreadKey};
 
-/// Reads the newest turns of a thread.
-pub(crate) async fn snapshot(shared: &Shared, key: &ThreadKey) -> Result<Snapshot, StoreError> {
-    let window = shared.config.history_window;
-    let (raw, records) = raw(shared, key, window).await?;
+/// Reads the newest turns of a thread, at most `window`.
+pub(crate) async fn snapshot(
+    store: &dyn Store,
+    key: &ThreadKey,
+    window: usize,
+) -> Result<Snapshot, StoreError> {
+    let (raw, records) = raw(store, key, window).await?;
     let state = &raw.state;
     let (instructions, notes) =
-        futures::try_join!(instructions(shared, key, state), notes(shared, key, state))?;
+        futures::try_join!(instructions(store, key, state), notes(store, key, state))?;
     let hidden = omitted::hidden_turns(state, &raw.items);
     let mut omitted = omitted::archived(&records);
     omitted.extend(omitted::hidden(&hidden));
@@ -30,8 +32,8 @@ pub(crate) async fn snapshot(shared: &Shared, key: &ThreadKey) -> Result<Snapsho
 }
 
 /// Reads what the model reads of the newest turns of a thread, item by item.
-pub(crate) async fn view(shared: &Shared, key: &ThreadKey, turns: usize) -> Result<View, StoreError> {
-    let (raw, records) = raw(shared, key, turns).await?;
+pub(crate) async fn view(store: &dyn Store, key: &ThreadKey, turns: usize) -> Result<View, StoreError> {
+    let (raw, records) = raw(store, key, turns).await?;
     Ok(view_of(raw, &records))
 }
 
@@ -56,8 +58,8 @@ fn first_turn(items: &[Item]) -> TurnNo {
 }
 
 /// Reads the items within the window as they were appended, and the records of the archives that hold.
-async fn raw(shared: &Shared, key: &ThreadKey, turns: usize) -> Result<(View, Vec<Item>), StoreError> {
-    let head = shared.store.head(key.clone()).await?;
+async fn raw(store: &dyn Store, key: &ThreadKey, turns: usize) -> Result<(View, Vec<Item>), StoreError> {
+    let head = store.head(key.clone()).await?;
     let state = head.ok_or_else(|| StoreError::no_thread(&key.thread))?.state;
     let after = read_after(&state);
     // Reads one turn more than wanted to find out whether there are older ones.
@@ -67,9 +69,8 @@ async fn raw(shared: &Shared, key: &ThreadKey, turns: usize) -> Result<(View, Ve
         after,
         open: state.open.map(|it| it.turn),
     });
-    let records = state.archives.iter().map(|it| item_at(shared, key, it.record));
-    let (mut items, records) =
-        futures::try_join!(shared.store.read(key.clone(), newest), try_join_all(records))?;
+    let records = state.archives.iter().map(|it| item_at(store, key, it.record));
+    let (mut items, records) = futures::try_join!(store.read(key.clone(), newest), try_join_all(records))?;
     // The log may have grown since its head was read; the snapshot is of the head.
     items.retain(|it| it.seq <= state.end);
     let has_older = cut(&mut items, turns, state.open.map(|it| it.turn));
@@ -93,14 +94,18 @@ fn cut(items: &mut Vec<Item>, turns: usize, open: Option<TurnNo>) -> bool {
 }
 
 /// Reads one item by its position.
-pub(crate) async fn item_at(shared: &Shared, key: &ThreadKey, seq: Seq) -> Result<Option<Item>, StoreError> {
+pub(crate) async fn item_at(
+    store: &dyn Store,
+    key: &ThreadKey,
+    seq: Seq,
+) -> Result<Option<Item>, StoreError> {
     let before = Seq(seq.0.saturating_sub(1));
-    let items = shared.store.read(key.clone(), Span::After { seq: before, max: 1 }).await?;
+    let items = store.read(key.clone(), Span::After { seq: before, max: 1 }).await?;
     Ok(items.into_iter().next())
 }
 
 async fn instructions(
-    shared: &Shared,
+    store: &dyn Store,
     key: &ThreadKey,
     state: &State,
 ) -> Result<Option<Arc<str>>, StoreError> {
@@ -109,15 +114,15 @@ async fn instructions(
         Body::Change(Change::Instructions { text }) => text.map(Arc::from),
         _ => None,
     };
-    Ok(item_at(shared, key, seq).await?.and_then(text))
+    Ok(item_at(store, key, seq).await?.and_then(text))
 }
 
 async fn notes(
-    shared: &Shared,
+    store: &dyn Store,
     key: &ThreadKey,
     state: &State,
 ) -> Result<BTreeMap<String, Arc<Value>>, StoreError> {
-    let items = try_join_all(state.notes.values().map(|seq| item_at(shared, key, *seq))).await?;
+    let items = try_join_all(state.notes.values().map(|seq| item_at(store, key, *seq))).await?;
     let note = |item: Item| match item.body {
         Body::Change(Change::Noted { key, value: Some(value) }) => Some((key, Arc::new(value))),
         _ => None,

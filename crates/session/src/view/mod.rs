@@ -4,7 +4,11 @@ use contexture_history::compaction::{Plan, Strategy};
 use contexture_history::{Archived, Body, Change, Fact, Item, Seq, Summary, TurnNo};
 use contexture_message::Tokens;
 
-use crate::live::{Draft, closing};
+pub(crate) mod load;
+pub(crate) mod omitted;
+pub(crate) mod snapshot;
+
+use crate::log::draft::{Draft, closing};
 use crate::{NewItem, SessionError, State};
 
 /// The model's view of a thread, item by item, at one moment. See [`Thread::view`](crate::Thread::view).

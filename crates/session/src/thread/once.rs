@@ -6,15 +6,13 @@
 
 use contexture_history::{Body, Change, TurnNo, TurnStatus};
 use contexture_message::Message;
-use serde_json::Value;
 
-use crate::live::{Backoff, Draft, begins, closing, draft_items, ended};
-use crate::session_error::SessionError;
+use super::Thread;
+use crate::live::Backoff;
+use crate::log::draft::{Draft, begins, closing, draft_items, ended};
+use crate::log::notes::taken;
 use crate::store::Guard;
-use crate::{NewItem, State, Thread, ids, prepend};
-
-/// The note that takes a key where no turn begins. Only the newest is remembered; the store knows all keys.
-const ADDED: &str = "contexture.added";
+use crate::{NewItem, SessionError, State, ids};
 
 impl Thread {
     /// Appends items as one commit, unless the key was used before; returns whether they were written now.
@@ -24,18 +22,10 @@ impl Thread {
     /// [`begin`](Thread::begin): a key that began a turn, whatever its outcome, adds nothing.
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use contexture_message::{Message, Tokens};
-    /// # use contexture_session::*;
-    /// # #[derive(Debug)] struct Fixed;
-    /// # impl Time for Fixed {
-    /// #     fn now(&self) -> contexture_history::Timestamp { contexture_history::Timestamp(0) }
-    /// #     fn sleep(&self, _: std::time::Duration) -> futures::future::BoxFuture<'static, ()> { Box::pin(async {}) }
-    /// # }
-    /// # impl Names for Fixed { fn next(&self) -> String { "s1".to_owned() } }
+    /// # use contexture_message::Message;
+    /// # use contexture_session::{SessionError, SessionStart, conformance};
     /// # futures::executor::block_on(async {
-    /// # let ports = Ports { time: Arc::new(Fixed), names: Arc::new(Fixed), counter: Arc::new(|_: &str| Tokens(1)) };
-    /// # let sessions = Sessions::new(Arc::new(MemoryStore::new(Arc::new(Fixed))), ports, SessionConfig::default());
+    /// # let sessions = conformance::sessions_in_memory();
     /// # let session = sessions.create(SessionStart::default()).await?;
     /// let thread = session.main();
     /// let note = || vec![Message::assistant("The order was shipped.").into()];
@@ -108,17 +98,4 @@ fn add_draft(state: &State, key: &str, items: &[NewItem]) -> Draft {
 
 fn in_turn(turn: TurnNo, items: impl Iterator<Item = NewItem>) -> impl Iterator<Item = (TurnNo, NewItem)> {
     items.map(move |it| (turn, it))
-}
-
-/// Returns the record that a key is taken, where no turn begins with it.
-pub(crate) fn taken(key: &str) -> NewItem {
-    NewItem::note(ADDED, Some(Value::from(key)))
-}
-
-/// Returns the key that a change takes without beginning a turn.
-pub(crate) fn key_of(change: &Change) -> Option<&str> {
-    match change {
-        Change::Noted { key, value: Some(value) } if key == ADDED => value.as_str(),
-        _ => prepend::key_of(change),
-    }
 }
