@@ -16,10 +16,10 @@ use contexture_session::{StoreError, ThreadKey};
 use futures::channel::oneshot;
 use rusqlite::{Connection, ErrorCode};
 
-use crate::checkpoint::Checkpoints;
+use super::checkpoint::Checkpoints;
+use super::identity::Identity;
 use crate::failure::{Failure, StorePath};
-use crate::identity::Identity;
-use crate::open::VERSION;
+use crate::migrate::VERSION;
 
 /// A change of the file. It is called once more if the transaction it was part of did not go through.
 pub(crate) trait Change: Send + 'static {

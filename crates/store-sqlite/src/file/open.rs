@@ -1,7 +1,6 @@
 //! Opens the file: whose it is, which version it has, how connections behave.
 //!
-//! Nothing is written before the file is known to be ours and not newer than this program. A new or older file is
-//! migrated in one transaction, so two processes that start together do it once.
+//! Nothing is written before the file is known to be ours and not newer than this program.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read as _};
@@ -9,21 +8,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use contexture_session::StoreError;
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::failure::{Failure, StorePath};
-use crate::identity::Identity;
-
-/// One script for each version, in order. A script is never changed once it was released.
-const MIGRATIONS: [&str; 3] = [
-    include_str!("schema/0001_threads.sql"),
-    include_str!("schema/0002_search.sql"),
-    include_str!("schema/0003_records.sql"),
-];
-/// The version of the schema that this program writes.
-pub(crate) const VERSION: u32 = MIGRATIONS.len() as u32;
-/// Marks the file as ours, in its header: "CTXR".
-pub(crate) const APPLICATION_ID: i32 = 0x4354_5852;
+use super::identity::Identity;
+use crate::failure::StorePath;
+use crate::migrate::{VERSION, check_state, migrate, read_state};
 
 /// The magic bytes of an SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -32,14 +21,6 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 pub(crate) const PAGE_BYTES: u32 = 8192;
 /// A write-ahead log that grew beyond this is truncated when it restarts.
 const WAL_KEPT_BYTES: u32 = 64 * 1024 * 1024;
-
-/// The state of a file when it is opened.
-#[derive(Debug, PartialEq, Eq)]
-enum FileState {
-    Empty,
-    Ours(u32),
-    Foreign,
-}
 
 /// Opens the connection that writes, and brings the file up to date.
 pub(crate) fn open_writer(path: &Path, place: &StorePath, busy: Duration) -> Result<Connection, StoreError> {
@@ -148,29 +129,6 @@ fn connect(path: &Path, flags: OpenFlags, busy: Duration) -> rusqlite::Result<Co
     Ok(conn)
 }
 
-fn read_state(conn: &mut Connection) -> rusqlite::Result<FileState> {
-    // In one transaction: another process may be setting the file up.
-    let tx = conn.transaction()?;
-    let application: i32 = tx.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    let version: u32 = tx.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let has_tables: bool =
-        tx.query_row("SELECT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))?;
-    Ok(match application {
-        APPLICATION_ID => FileState::Ours(version),
-        0 if !has_tables && version == 0 => FileState::Empty,
-        _ => FileState::Foreign,
-    })
-}
-
-fn check_state(state: FileState, place: &StorePath) -> Result<u32, StoreError> {
-    match state {
-        FileState::Empty => Ok(0),
-        FileState::Ours(version) if version > VERSION => Err(place.newer(version, VERSION)),
-        FileState::Ours(version) => Ok(version),
-        FileState::Foreign => Err(place.unavailable("it is an SQLite file of another program")),
-    }
-}
-
 /// Switches to a write-ahead log. SQLite does not wait for others here, so we do.
 fn use_wal(conn: &Connection, busy: Duration) -> rusqlite::Result<()> {
     let started = Instant::now();
@@ -196,25 +154,4 @@ fn set_up(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "trusted_schema", false)?;
     conn.pragma_update_and_check(None, "journal_size_limit", WAL_KEPT_BYTES, |_| Ok(()))?;
     conn.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))
-}
-
-fn migrate(conn: &mut Connection, place: &StorePath) -> Result<(), Failure> {
-    if read_state(conn)? == FileState::Ours(VERSION) {
-        return Ok(());
-    }
-    // Exclusive from the start; a second process finds the work done.
-    let tx = conn.transaction_with_behavior(TransactionBehavior::Exclusive)?;
-    let (application, version): (i32, u32) = (
-        tx.pragma_query_value(None, "application_id", |row| row.get(0))?,
-        tx.pragma_query_value(None, "user_version", |row| row.get(0))?,
-    );
-    if application == APPLICATION_ID && version > VERSION {
-        return Err(place.newer(version, VERSION).into());
-    }
-    for script in MIGRATIONS.iter().skip(version as usize) {
-        tx.execute_batch(script)?;
-    }
-    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
-    tx.pragma_update(None, "user_version", VERSION)?;
-    Ok(tx.commit()?)
 }

@@ -1,5 +1,7 @@
 //! The way to the database: connections, statements and second attempts.
 
+mod tls;
+
 use std::fmt;
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -15,7 +17,6 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::PostgresConfig;
 use crate::failure::{Failure, Remedy};
-use crate::tls;
 
 /// A pool of connections to one schema of one database.
 pub(crate) struct Database {

@@ -15,9 +15,9 @@ use contexture_session::StoreError;
 use futures::channel::oneshot;
 use rusqlite::{Connection, ErrorCode};
 
+use super::latency::LatencyTracker;
+use super::open::open_reader;
 use crate::failure::{Failure, StorePath};
-use crate::latency::LatencyTracker;
-use crate::open::open_reader;
 
 type Query = Box<dyn FnOnce(&Connection) + Send>;
 

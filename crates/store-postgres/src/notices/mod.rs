@@ -5,6 +5,8 @@
 //! disk syncs. They follow right after, batched if there are many. If one is lost because its writer died in between,
 //! polling makes up for it.
 
+mod outgoing;
+
 use std::future::ready;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,8 +22,8 @@ use tokio::sync::futures::Notified;
 use tokio::time::sleep;
 use tokio_postgres::{AsyncMessage, Client, Error};
 
+use self::outgoing::Outgoing;
 use crate::database::Database;
-use crate::outgoing::Outgoing;
 use crate::waiters::{Topic, Waiters};
 
 const ANNOUNCE: &str = "SELECT pg_notify($1, it) FROM unnest($2::text[]) AS it";

@@ -1,5 +1,7 @@
 //! The store: each operation is in the module of its name.
 
+mod records;
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -15,8 +15,8 @@ use contexture_session::StoreError;
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
+use super::open::open_checkpointer;
 use crate::failure::StorePath;
-use crate::open::open_checkpointer;
 
 /// From this length on, in pages, the log is copied into the file.
 const SOFT: u32 = 1_000;

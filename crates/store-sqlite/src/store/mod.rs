@@ -1,5 +1,7 @@
 //! The store: threads that work on the file, and the contract on top of them.
 
+mod records;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,44 +9,26 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use contexture_history::{Item, Seq};
+use contexture_session::search::{Search, SearchHit};
 use contexture_session::{
-    Append, Appended, Fence, Guard, Head, KeyedTurn, NewSession, NewThread, Search, SearchHit, SessionId,
-    SessionInfo, SessionKey, Span, Store, StoreError, StoreFuture, Tenant, ThreadInfo, ThreadKey, Time,
-    Usage,
+    Append, Appended, Fence, Guard, Head, KeyedTurn, NewSession, NewThread, SessionId, SessionInfo,
+    SessionKey, Span, Store, StoreError, StoreFuture, Tenant, ThreadInfo, ThreadKey, Time, Usage,
 };
 use rusqlite::Connection;
 
-use crate::append::{AppendItems, ChangeLease};
-use crate::checkpoint::Checkpoints;
-use crate::create::ForkThread;
+use crate::append::AppendItems;
 use crate::delete::{DeleteSession, DeleteThread};
 use crate::failure::StorePath;
-use crate::identity::Identity;
-use crate::notices::{Notices, watch};
-use crate::open::{open_writer, probe_file};
-use crate::readers::{Readers, Size};
-use crate::writer::Writer;
-use crate::{list, read, search};
-
-/// How a [`SqliteStore`] works.
-#[derive(Clone, Debug)]
-pub struct SqliteConfig {
-    /// By which leases end.
-    pub time: Arc<dyn Time>,
-    /// How many reader threads there are, each with its own connection.
-    pub readers: usize,
-    /// How long to wait for another process that writes.
-    pub busy: Duration,
-    /// How often to check for appends of other processes, while there are waiters.
-    pub poll: Duration,
-}
-
-impl SqliteConfig {
-    /// Returns the usual settings.
-    pub fn new(time: Arc<dyn Time>) -> Self {
-        Self { time, readers: 3, busy: Duration::from_secs(10), poll: Duration::from_millis(50) }
-    }
-}
+use crate::file::checkpoint::Checkpoints;
+use crate::file::identity::Identity;
+use crate::file::open::{open_writer, probe_file};
+use crate::file::readers::{Readers, Size};
+use crate::file::writer::Writer;
+use crate::fork::ForkThread;
+use crate::guard::ChangeLease;
+use crate::notices::watch;
+use crate::waiters::Waiters;
+use crate::{SqliteConfig, blobs, head, list, read, search};
 
 /// Threads in one SQLite file. Clones share it.
 ///
@@ -79,7 +63,7 @@ struct Inner {
     /// `None` once the store is closing: the threads end when their queue is closed.
     writer: Option<Writer>,
     readers: Option<Readers>,
-    notices: Arc<Notices>,
+    waiters: Arc<Waiters>,
     place: StorePath,
     path: PathBuf,
     identity: Arc<Identity>,
@@ -100,24 +84,24 @@ impl SqliteStore {
         let place = StorePath::new(path);
         let SqliteConfig { time, readers, busy, poll } = config;
         let mut conn = open_writer(path, &place, busy)?;
-        let notices = Arc::new(Notices::default());
+        let waiters = Arc::new(Waiters::default());
         let (checkpoints, copying) = Checkpoints::start(path, &place, busy, &mut conn)?;
         let (readers, mut reading) = Readers::start(path, &place, busy, readers)?;
-        reading.push(watch(path, &place, busy, poll, &notices)?);
+        reading.push(watch(path, &place, busy, poll, &waiters)?);
         let identity = Arc::new(Identity::of(path));
         let (writer, writing) = Writer::start(
             conn,
             Arc::clone(&identity),
             place.clone(),
             busy,
-            Arc::clone(&notices),
+            Arc::clone(&waiters),
             checkpoints,
         )
         .map_err(|err| place.unavailable(err))?;
         let inner = Inner {
             writer: Some(writer),
             readers: Some(readers),
-            notices,
+            waiters,
             place,
             path: path.to_owned(),
             identity,
@@ -145,14 +129,14 @@ impl SqliteStore {
         self.readers()?.ask(Size::Large, query).await
     }
 
-    pub(crate) fn notices(&self) -> &Arc<Notices> {
-        &self.inner.notices
+    pub(crate) fn waiters(&self) -> &Arc<Waiters> {
+        &self.inner.waiters
     }
 
     /// Returns the end of a thread.
     async fn end(&self, key: ThreadKey) -> Result<Seq, StoreError> {
         let query = move |conn: &Connection| {
-            let found = read::end_of(conn, &key)?;
+            let found = head::end_of(conn, &key)?;
             found.map(|it| it.1).ok_or_else(|| StoreError::no_thread(&key.thread).into())
         };
         self.readers()?.ask(Size::Small, query).await
@@ -164,7 +148,7 @@ impl Drop for Inner {
         // One after the other: SQLite removes its log when the last connection closes, but not if two close
         // concurrently.
         self.readers = None;
-        self.notices.close();
+        self.waiters.close();
         join(&mut self.reading);
         self.writer = None;
         join(&mut self.writing);
@@ -213,7 +197,7 @@ impl Store for SqliteStore {
 
     fn head(&self, key: ThreadKey) -> StoreFuture<'_, Option<Head>> {
         let (place, time) = (self.inner.place.clone(), Arc::clone(&self.inner.time));
-        let query = move |conn: &Connection| list::head(conn, &place, &key, time.now());
+        let query = move |conn: &Connection| head::head(conn, &place, &key, time.now());
         Box::pin(async move { self.readers()?.ask(Size::Small, query).await })
     }
 
@@ -231,14 +215,14 @@ impl Store for SqliteStore {
     }
 
     fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>> {
-        let query = move |conn: &Connection| read::turn_with_key(conn, &key, &idempotency_key);
+        let query = move |conn: &Connection| head::turn_with_key(conn, &key, &idempotency_key);
         Box::pin(async move { self.readers()?.ask(Size::Small, query).await })
     }
 
     fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             // In the list before looking: what is appended in between is not missed.
-            let wait = self.notices().wait(key.clone().into(), after.0);
+            let wait = self.waiters().wait(key.clone().into(), after.0);
             if self.end(key).await? <= after {
                 wait.notified().await;
             }
@@ -271,7 +255,7 @@ impl Store for SqliteStore {
     }
 
     fn blob(&self, tenant: Tenant, hash: String) -> StoreFuture<'_, Option<String>> {
-        let query = move |conn: &Connection| Ok(read::blob(conn, tenant.as_str(), &hash)?);
+        let query = move |conn: &Connection| Ok(blobs::blob(conn, tenant.as_str(), &hash)?);
         Box::pin(async move { self.readers()?.ask(Size::Large, query).await })
     }
 

@@ -14,12 +14,12 @@ use contexture_session::StoreError;
 use futures::channel::oneshot;
 use rusqlite::Connection;
 
-use crate::checkpoint::Checkpoints;
-use crate::commit::{Change, File, Pending, Touched, pending};
+use super::checkpoint::Checkpoints;
+use super::commit::{Change, File, Pending, Touched, pending};
+use super::identity::Identity;
+use super::latency::{LatencyTracker, spin_until};
 use crate::failure::StorePath;
-use crate::identity::Identity;
-use crate::latency::{LatencyTracker, spin_until};
-use crate::notices::Notices;
+use crate::waiters::Waiters;
 
 /// The most changes in one transaction, so that the first of them does not wait too long.
 const MAX_BATCH: usize = 512;
@@ -43,7 +43,7 @@ struct WriterShared {
     file: Mutex<File>,
     latency: LatencyTracker,
     place: StorePath,
-    notices: Arc<Notices>,
+    waiters: Arc<Waiters>,
 }
 
 enum Command {
@@ -60,12 +60,12 @@ impl Writer {
         identity: Arc<Identity>,
         place: StorePath,
         busy: Duration,
-        notices: Arc<Notices>,
+        waiters: Arc<Waiters>,
         checkpoints: Checkpoints,
     ) -> std::io::Result<(Writer, JoinHandle<()>)> {
         let (commands, queue) = channel();
         let file = Mutex::new(File { conn, busy, place: place.clone(), identity, checkpoints });
-        let shared = Arc::new(WriterShared { file, latency: LatencyTracker::default(), place, notices });
+        let shared = Arc::new(WriterShared { file, latency: LatencyTracker::default(), place, waiters });
         let work = WriterThread { queue, shared: Arc::clone(&shared), next: None };
         let thread = std::thread::Builder::new().name("contexture-write".to_owned()).spawn(|| work.run())?;
         Ok((Writer { commands, shared }, thread))
@@ -130,9 +130,9 @@ impl WriterShared {
     fn answer(&self, change: Box<dyn Pending>) {
         match change.touched() {
             Touched::Nothing => {}
-            Touched::Thread(key) => self.notices.wake_thread(key),
-            Touched::Streams(keys) => self.notices.wake_streams(keys),
-            Touched::Everything => self.notices.wake_all(),
+            Touched::Thread(key) => self.waiters.wake_thread(key),
+            Touched::Streams(keys) => self.waiters.wake_streams(keys),
+            Touched::Everything => self.waiters.wake_all(),
         }
         change.answer(&self.place);
     }
@@ -232,7 +232,7 @@ mod tests {
 
     use super::{Arc, Change, Checkpoints, Connection, Duration, Identity, StoreError, StorePath, Writer};
     use crate::failure::Failure;
-    use crate::open::open_writer;
+    use crate::file::open::open_writer;
 
     /// Adds a session and a number of blobs of 100 KB, or fails after the session.
     struct Add {
