@@ -12,8 +12,8 @@ use contexture_message::{Encoding, message_tokens};
 use futures::executor::block_on;
 use tiktoken::CoreBpe;
 
+use super::store::TAIL;
 use crate::data::{Conversation, FileMessage};
-use crate::store::TAIL;
 use crate::{Answer, Runner};
 
 /// What the whole window may cost, the instructions included.

@@ -1,15 +1,17 @@
 //! The jobs: their names, their data, and who runs them.
 
-use std::collections::BTreeMap;
+pub(crate) mod answer;
+pub(crate) mod api;
+pub(crate) mod floors;
+pub(crate) mod store;
+mod turn;
+mod window;
+
 use std::error::Error;
 use std::path::Path;
-use std::sync::Arc;
-
-use contexture_compose::Pass;
-use contexture_message::Message;
 
 use crate::data::{Composition, Conversation, SessionData, StorePlace, Tree, read};
-use crate::{BenchError, floors, jobs, sample, store, turn, window};
+use crate::{BenchError, Runner, sample};
 
 /// One operation of a user.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -58,102 +60,6 @@ impl Side {
         }
     }
 }
-
-/// What a job gives. Made inside the measured time, read outside of it.
-#[derive(Clone, Debug)]
-pub enum Answer {
-    /// A number of tokens.
-    Tokens(u64),
-    /// A text.
-    Text(String),
-    /// A pass, whose text is the composed system message.
-    Pass(Pass),
-    /// Messages, whose ids are the answer.
-    Messages(Vec<Arc<Message>>),
-    /// A part of a session's log.
-    Log(Vec<contexture::history::Item>),
-    /// So many items are durable.
-    Items {
-        /// How many.
-        items: usize,
-        /// What a turn takes on the disk, where it was looked at.
-        disk_mb_per_turn: Option<f64>,
-    },
-    /// A turn is over.
-    Turn {
-        /// The medians of its phases in microseconds, where they were looked at.
-        phases: Option<BTreeMap<&'static str, f64>>,
-    },
-}
-
-impl Answer {
-    /// Returns the medians of a turn's phases, if this run looked.
-    pub fn phases(&self) -> Option<&BTreeMap<&'static str, f64>> {
-        match self {
-            Answer::Turn { phases } => phases.as_ref(),
-            _ => None,
-        }
-    }
-
-    /// Returns the number of tokens, if that is the answer.
-    pub fn tokens(&self) -> Option<u64> {
-        match self {
-            Answer::Tokens(tokens) => Some(*tokens),
-            _ => None,
-        }
-    }
-
-    /// Returns the text, if there is one.
-    pub fn text(&self) -> Option<&str> {
-        match self {
-            Answer::Text(text) => Some(text),
-            Answer::Pass(pass) => pass.request().messages.first()?.as_text(),
-            _ => None,
-        }
-    }
-
-    /// Returns the ids of the messages, if that is the answer.
-    pub fn ids(&self) -> Option<Vec<&str>> {
-        match self {
-            Answer::Messages(messages) => Some(messages.iter().map(message_id).collect()),
-            Answer::Log(items) => {
-                Some(items.iter().filter_map(|it| it.body.as_message()).map(message_id).collect())
-            }
-            _ => None,
-        }
-    }
-
-    /// Returns what a turn takes on the disk, if this run looked.
-    pub fn disk_mb_per_turn(&self) -> Option<f64> {
-        match self {
-            Answer::Items { disk_mb_per_turn, .. } => *disk_mb_per_turn,
-            _ => None,
-        }
-    }
-
-    /// Whether both say the same.
-    pub fn is_same(&self, other: &Answer) -> bool {
-        self.text() == other.text() && self.tokens() == other.tokens() && self.ids() == other.ids()
-    }
-
-    /// Returns how many items were written or read, if that is the answer.
-    pub fn items(&self) -> Option<usize> {
-        match self {
-            Answer::Items { items, .. } => Some(*items),
-            Answer::Log(items) => Some(items.len()),
-            // The question and the answer.
-            Answer::Turn { .. } => Some(2),
-            _ => None,
-        }
-    }
-}
-
-fn message_id(message: &Arc<Message>) -> &str {
-    message.id.as_deref().unwrap_or_default()
-}
-
-/// One run of a job. Each call does everything again.
-pub type Runner<'a> = Box<dyn FnMut() -> Result<Answer, Box<dyn Error>> + 'a>;
 
 /// What a job runs on.
 #[derive(Clone, Debug)]
@@ -263,10 +169,8 @@ impl Job {
             }
             Job::Compose | Job::ComposeWarm => Data::Composition(sample::composition(n)),
             Job::RenderXml => Data::Tree(sample::tree(n)),
-            Job::StoreAppend | Job::StoreLoad | Job::StoreTail => {
-                Data::Session(SessionData::sample(n, 1, place))
-            }
-            Job::StoreAppendMany => Data::Session(SessionData::sample(100, n, place)),
+            Job::StoreAppend | Job::StoreLoad | Job::StoreTail => Data::Session(sample::session(n, 1, place)),
+            Job::StoreAppendMany => Data::Session(sample::session(100, n, place)),
             Job::Turn => Data::Stored(sample::conversation(n), place.clone()),
         }
     }
@@ -275,7 +179,7 @@ impl Job {
     pub fn runner(self, side: Side, data: &Data) -> Result<Runner<'_>, Box<dyn Error>> {
         let ours = side == Side::Contexture;
         Ok(match (self, data) {
-            (Job::Tokenize, Data::Conversation(data)) if ours => jobs::tokenize(data),
+            (Job::Tokenize, Data::Conversation(data)) if ours => api::tokenize(data),
             (Job::Tokenize, Data::Conversation(data)) => floors::tokenize(data)?,
             (Job::TrimCold, Data::Conversation(data)) if ours => window::trim_cold(data),
             (Job::TrimCold, Data::Conversation(data)) => window::trim_cold_floor(data)?,
@@ -283,11 +187,11 @@ impl Job {
             (Job::TrimWarm, Data::Conversation(data)) => window::trim_warm_floor(data)?,
             (Job::WindowCount, Data::Conversation(data)) if ours => window::window_count(data)?,
             (Job::WindowCount, Data::Conversation(data)) => window::window_count_floor(data)?,
-            (Job::Compose, Data::Composition(data)) if ours => jobs::compose(data),
+            (Job::Compose, Data::Composition(data)) if ours => api::compose(data),
             (Job::Compose, Data::Composition(data)) => floors::compose(data)?,
-            (Job::ComposeWarm, Data::Composition(data)) if ours => jobs::compose_warm(data)?,
+            (Job::ComposeWarm, Data::Composition(data)) if ours => api::compose_warm(data)?,
             (Job::ComposeWarm, Data::Composition(data)) => floors::compose_warm(data)?,
-            (Job::RenderXml, Data::Tree(data)) if ours => jobs::render_xml(data),
+            (Job::RenderXml, Data::Tree(data)) if ours => api::render_xml(data),
             (Job::RenderXml, Data::Tree(data)) => floors::render_xml(data),
             (Job::StoreAppend, Data::Session(data)) if ours => store::append(data)?,
             (Job::StoreAppend, Data::Session(data)) => store::append_floor(data)?,

@@ -21,8 +21,8 @@ use contexture::{SystemTime, engine};
 use futures::StreamExt;
 use futures::stream;
 
+use super::store::{Lines, Place};
 use crate::data::{Conversation, StorePlace};
-use crate::store::{Lines, Place};
 use crate::{Answer, Runner};
 
 /// What the window may cost.
