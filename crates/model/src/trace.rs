@@ -9,7 +9,7 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use crate::ModelError;
-use crate::client::Prepared;
+use crate::endpoint::Prepared;
 
 /// The span of one call.
 #[derive(Debug)]

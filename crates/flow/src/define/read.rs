@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::kind::NodeKind;
 use super::node::{NodeDefinition, OnError, Retry};
 use super::{FlowDefinition, Limits};
-use crate::fault::{FlowFault, FlowInvalid};
 use crate::port::type_of;
+use crate::{FlowFault, FlowInvalid};
 
 /// The fields that all nodes have.
 const COMMON: [&str; 7] = ["type", "with", "keep", "timeout_seconds", "retry", "on_error", "repeat"];

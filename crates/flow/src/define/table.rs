@@ -9,7 +9,7 @@ use super::kind::{
     ToolCallConfig, ToolsConfig, TransformConfig, UserInputConfig,
 };
 use super::read::{kinds, typed};
-use crate::fault::FlowFault;
+use crate::FlowFault;
 
 /// A kind that has nothing to configure.
 #[derive(serde::Deserialize)]

@@ -1,14 +1,13 @@
 //! Checks of the whole graph: unconnected inputs, unreachable nodes, loops without a pause.
 
-use contexture_message::ErrorCode;
 use std::collections::BTreeSet;
+
+use contexture_message::ErrorCode;
 
 use super::connect::AFTER;
 use super::expand::Flat;
-use crate::define::{JoinPolicy, NodeKind};
-use crate::fault::FlowFault;
-use crate::flow::{FlowNode, Input};
-use crate::port::PortType;
+use crate::node::flow::{FlowNode, Input};
+use crate::{FlowFault, JoinPolicy, NodeKind, PortType};
 
 /// Checks the graph, and marks the nodes that run only when their outputs are pulled.
 pub(crate) fn check(mut nodes: Vec<FlowNode>, flat: &Flat, faults: &mut Vec<FlowFault>) -> Vec<FlowNode> {

@@ -1,21 +1,18 @@
 //! Edges get numbered ports, and their types are compared.
 
-use contexture_message::ErrorCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use contexture_message::ErrorCode;
 use indexmap::IndexMap;
 
 use super::CompileInputs;
 use super::edge::{Endpoint, is_name};
 use super::expand::{Flat, FlatEdge, FlatNode};
-use crate::define::OnError;
-use crate::fault::FlowFault;
-use crate::flow::{FlowNode, Input, Output};
-use crate::nodes;
-use crate::port::{Port, PortType};
-use crate::run::weight::check_depth;
-use crate::value::PortValue;
+use crate::node::flow::{FlowNode, Input, Output};
+use crate::nodes::start::StartNode;
+use crate::port::weight::check_depth;
+use crate::{FlowFault, OnError, Port, PortType, PortValue, nodes};
 
 /// The input that every node has: it only lets the node wait.
 pub(crate) const AFTER: &str = "after";
@@ -67,7 +64,10 @@ fn located(fault: FlowFault, id: &str, node: &FlatNode) -> FlowFault {
 }
 
 fn made(id: &str, node: &FlatNode, compile_inputs: &CompileInputs) -> Result<FlowNode, Vec<FlowFault>> {
-    let work = nodes::make(node, compile_inputs)?;
+    let work = match &node.start {
+        Some(start) => Arc::new(StartNode::new(start.inputs.clone(), start.is_gate)),
+        None => nodes::make(&node.definition.kind, &compile_inputs.nodes)?,
+    };
     let (traits, definition) = (work.traits(), &node.definition);
     let mut inputs = work.inputs();
     inputs.push(Port::new(AFTER, PortType::Signal));

@@ -6,8 +6,7 @@
 use contexture_message::{ErrorCode, Role};
 
 use super::edge::{Endpoint, parse};
-use crate::define::{FlowDefinition, NodeKind};
-use crate::fault::FlowFault;
+use crate::{FlowDefinition, FlowFault, NodeKind};
 
 /// Finds the edges by which a text reaches a model that reads it in its thread anyway.
 pub(crate) fn texts_sent_twice(definition: &FlowDefinition) -> Vec<FlowFault> {

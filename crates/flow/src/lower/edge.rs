@@ -1,7 +1,8 @@
 //! How an edge is written: `node.port -> node.port`, or `node -> node` where only the order counts.
 
-use crate::fault::FlowFault;
 use contexture_message::ErrorCode;
+
+use crate::FlowFault;
 
 /// One end of an edge.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,17 +4,15 @@
 //! node, which takes the sub-flow's inputs. An output of the sub-flow is an edge from the inner port. A portal becomes
 //! edges from all its inputs to all its outputs. Later stages know neither.
 
-use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use contexture_message::ErrorCode;
 use indexmap::IndexMap;
 
 use super::CompileInputs;
 use super::edge::{self, Endpoint};
-use crate::define::{FlowDefinition, NodeDefinition, NodeKind, OnError, Retry, START};
-use crate::fault::FlowFault;
-use crate::port::DataType;
+use crate::{DataType, FlowDefinition, FlowFault, NodeDefinition, NodeKind, OnError, Retry, START};
 
 /// How deep sub-flows may be nested.
 const MAX_DEPTH: usize = 16;

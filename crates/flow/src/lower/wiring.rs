@@ -1,14 +1,13 @@
 //! Resolves the ends of edges once sub-flows and portals are removed.
 
-use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
 
+use contexture_message::ErrorCode;
 use indexmap::IndexMap;
 
 use super::edge::{self, Endpoint};
 use super::expand::{Expansion, FlatEdge, FlowPosition, Local, MAX_EDGES};
-use crate::define::{FlowDefinition, NodeKind};
-use crate::fault::FlowFault;
+use crate::{FlowDefinition, FlowFault, NodeKind};
 
 impl Expansion<'_> {
     pub(super) fn edges(

@@ -1,18 +1,17 @@
 //! Several ways: `branch`, `parallel`, `join`.
 
-use contexture_message::ErrorCode;
 use std::sync::Arc;
 
 use contexture_compose::BoxFuture;
+use contexture_message::ErrorCode;
 use contexture_template::Condition;
 use serde_json::Value;
 
 use super::text::{Scope, declared, fault_of};
-use crate::define::{BranchConfig, JoinConfig, JoinPolicy, ParallelConfig};
-use crate::fault::FlowFault;
-use crate::node::{Node, NodeContext, NodeError, Step, Traits};
-use crate::port::{Port, PortType};
-use crate::value::PortValue;
+use crate::{
+    BranchConfig, FlowFault, JoinConfig, JoinPolicy, Node, NodeContext, NodeError, ParallelConfig, Port,
+    PortType, PortValue, Step, Traits,
+};
 
 const VALUE: &str = "value";
 const ELSE: &str = "else";

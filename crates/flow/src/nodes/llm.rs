@@ -15,11 +15,9 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 
 use super::approval::{self, decision};
-use crate::define::LlmConfig;
-use crate::node::{Node, NodeContext, NodeError, Step, Traits};
-use crate::port::{JsonType, Port, PortType};
-use crate::run::TurnRef;
-use crate::value::PortValue;
+use crate::{
+    JsonType, LlmConfig, Node, NodeContext, NodeError, Port, PortType, PortValue, Step, Traits, TurnRef,
+};
 
 const TOOLS: &str = "tools";
 

@@ -8,11 +8,7 @@ use contexture_message::{ErrorCode, Message};
 use serde_json::{Value, json};
 
 use super::llm::{error_of, prompt, scope};
-use crate::define::IntentConfig;
-use crate::fault::FlowFault;
-use crate::node::{Node, NodeContext, NodeError, Step};
-use crate::port::{Port, PortType};
-use crate::value::PortValue;
+use crate::{FlowFault, IntentConfig, Node, NodeContext, NodeError, Port, PortType, PortValue, Step};
 
 /// The text of the built-in prompt.
 const INSTRUCTIONS: &str = include_str!("../templates/intent.md");

@@ -1,18 +1,17 @@
 //! Templates over what a node is given, and `transform`, which is nothing else.
 
-use contexture_message::ErrorCode;
 use std::sync::Arc;
 
 use contexture_compose::BoxFuture;
+use contexture_message::ErrorCode;
 use contexture_template::{Condition, Globals, RenderConfig, Template};
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use crate::define::TransformConfig;
-use crate::fault::FlowFault;
-use crate::node::{Node, NodeContext, NodeError, Step};
-use crate::port::{DataType, JsonType, Port, PortType};
-use crate::value::PortValue;
+use crate::{
+    DataType, FlowFault, JsonType, Node, NodeContext, NodeError, Port, PortType, PortValue, Step,
+    TransformConfig,
+};
 
 /// The template variables of a node: its inputs by name.
 pub(crate) struct Scope(Vec<(String, Value)>);

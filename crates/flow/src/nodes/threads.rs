@@ -6,12 +6,11 @@ use contexture_compose::BoxFuture;
 use contexture_message::{ErrorCode, Message};
 use contexture_session::{IsolatedStart, ModelChoice, NewItem, SessionError, StoreError};
 
-use crate::define::{InjectConfig, NewThreadConfig, Position};
-use crate::fault::FlowFault;
-use crate::key::digest;
-use crate::node::{Node, NodeContext, NodeError, Step, Traits};
-use crate::port::{JsonType, Port, PortType};
-use crate::value::PortValue;
+use crate::keys::digest;
+use crate::{
+    FlowFault, InjectConfig, JsonType, NewThreadConfig, Node, NodeContext, NodeError, Port, PortType,
+    PortValue, Position, Step, Traits,
+};
 
 fn error_of(err: SessionError) -> NodeError {
     NodeError::new(err.code(), err.to_string())

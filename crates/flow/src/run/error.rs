@@ -3,7 +3,7 @@
 use contexture_message::ErrorCode;
 use contexture_session::{IdInvalid, SessionError, StoreError};
 
-use super::event::RunStatus;
+use crate::RunStatus;
 
 /// Errors of runs.
 #[derive(Debug, thiserror::Error)]
