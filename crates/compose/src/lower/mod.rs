@@ -1,6 +1,6 @@
 //! Compiles a definition into a Prompt, once.
 //!
-//! Turns a [`Definition`] into an immutable [`Prompt`] in which every entry, of any kind, is a contributor with a
+//! Turns a [`Definition`] into an immutable tree in which every entry, of any kind, is a contributor with a
 //! source, a gate and nested entries. Ids, priorities, tool names, schemas, nesting and the tags known so far are
 //! checked here, and all faults are reported together. Nothing runs yet.
 
@@ -8,11 +8,10 @@ mod block;
 mod context;
 mod node;
 mod provider;
+mod schema;
 mod tags;
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -24,14 +23,12 @@ use self::context::{ContextContributor, inferred_volatility};
 use self::node::Made;
 pub(crate) use self::node::{Choice, Item, Node, Pick};
 pub(crate) use self::provider::{lower_providers, pinned_messages, provider_pin};
+pub(crate) use self::schema::{InputSchema, OwnedSchema};
 use self::tags::{Sketch, tag_faults};
 use crate::define::ContextParts;
-use crate::schema::{InputSchema, OwnedSchema};
 use crate::segment::{SharedTool, Volatility};
 use crate::tags::block_tag_name;
-use crate::{
-    Branch, Contributor, Declaration, Definition, Engine, Entry, Error, ErrorKind, Priority, Source,
-};
+use crate::{Branch, Contributor, Declaration, Definition, Entry, Error, ErrorKind, Priority, Source};
 
 /// Why an entry under a condition was excluded.
 pub(crate) const PREDICATE_FALSE: &str = "when() predicate returned false";
@@ -41,19 +38,7 @@ const CONTEXT_WHEN_FALSE: &str = "context-level when returned false";
 /// The maximum nesting depth of entries.
 pub const MAX_DEPTH: usize = 32;
 
-/// A compiled, immutable definition of a model call. Cheap to clone.
-///
-/// `In` is the type of the input and `Out` the type of the answer. Plain `Prompt` takes any JSON and returns text;
-/// see [`PromptBuilder::input`](crate::PromptBuilder::input) and
-/// [`PromptBuilder::output`](crate::PromptBuilder::output).
-pub struct Prompt<In = Value, Out = String> {
-    pub(crate) compiled: Arc<Compiled>,
-    engine: Engine,
-    // A function pointer: the prompt owns neither an input nor an answer, so it is `Send` and `Sync` whatever they
-    // are.
-    types: PhantomData<fn(&In) -> Out>,
-}
-
+/// A definition that was checked, as the stages read it.
 pub(crate) struct Compiled {
     pub(crate) definition: Definition,
     pub(crate) items: Vec<Item>,
@@ -80,73 +65,13 @@ impl Compiled {
     }
 }
 
-impl<In, Out> Prompt<In, Out> {
-    /// Returns the prompt's id.
-    pub fn id(&self) -> &str {
-        &self.compiled.definition.id
-    }
-
-    /// Returns the author's definition.
-    pub fn definition(&self) -> &Definition {
-        &self.compiled.definition
-    }
-
-    /// Returns the JSON Schema of the input, merged from the prompt and all its entries.
-    pub fn input_schema(&self) -> Value {
-        self.compiled.input.to_json()
-    }
-
-    /// Lists the keys of an input that no schema of the prompt declares, each with the key that may be meant. They
-    /// are allowed, but may be typos.
-    pub fn undeclared_input(&self, input: &Value) -> Vec<String> {
-        self.compiled.input.undeclared(input)
-    }
-
-    /// Returns the prompt's ports.
-    pub fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
-    /// Returns the prompt with other ports. Prompts that share an engine share its caches.
-    #[must_use]
-    pub fn with_engine(&self, engine: &Engine) -> Self {
-        Self { compiled: Arc::clone(&self.compiled), engine: engine.clone(), types: PhantomData }
-    }
-
-    /// Returns the same prompt with JSON input and text output, the form that registries, agents and servers hold.
-    pub fn untyped(&self) -> Prompt {
-        self.retyped()
-    }
-
-    /// Returns whether two handles refer to the same compiled prompt.
-    pub fn is_same<I, O>(&self, other: &Prompt<I, O>) -> bool {
-        Arc::ptr_eq(&self.compiled, &other.compiled)
-    }
-
-    pub(crate) fn retyped<I, O>(&self) -> Prompt<I, O> {
-        Prompt { compiled: Arc::clone(&self.compiled), engine: self.engine.clone(), types: PhantomData }
-    }
-}
-
-impl<In, Out> Clone for Prompt<In, Out> {
-    fn clone(&self) -> Self {
-        self.retyped()
-    }
-}
-
-impl<In, Out> fmt::Debug for Prompt<In, Out> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prompt").field("id", &self.id()).finish_non_exhaustive()
-    }
-}
-
 /// Compiles a definition. See [`crate::PromptBuilder::build`].
-pub(crate) fn lower(definition: Definition) -> Result<Prompt, Error> {
+pub(crate) fn lower(definition: Definition) -> Result<Compiled, Error> {
     let at = definition.file.clone().unwrap_or_else(|| definition.id.clone());
     compile(definition).map_err(|err| err.or_at(at))
 }
 
-fn compile(definition: Definition) -> Result<Prompt, Error> {
+fn compile(definition: Definition) -> Result<Compiled, Error> {
     let (prompt, overrides) = (definition.id.clone(), definition.overrides.clone());
     let mut lowering = Lowering { prompt, overrides, ..Lowering::default() };
     if definition.prompt.is_some() && !definition.user.is_empty() {
@@ -172,8 +97,7 @@ fn compile(definition: Definition) -> Result<Prompt, Error> {
     let mut owners = Vec::from_iter(own.map(|it| (it, true)));
     collect_owners(&items, true, &mut HashSet::new(), &mut owners);
     let input = InputSchema::merge(owners, definition.input.as_ref())?;
-    let compiled = Arc::new(Compiled { definition, items, input, tools, places });
-    Ok(Prompt { compiled, engine: Engine::default(), types: PhantomData })
+    Ok(Compiled { definition, items, input, tools, places })
 }
 
 /// Lowers entries that a contributor returned while a pass was running.

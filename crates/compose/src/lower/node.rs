@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::schema::OwnedSchema;
 use crate::define::{Predicate, Selector};
-use crate::schema::OwnedSchema;
 use crate::{Contribution, Contributor, Profile, Source};
 
 /// One position in the lowered tree.
