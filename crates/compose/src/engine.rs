@@ -94,7 +94,7 @@ async fn fitted(
     let rewritten = rewrite(conversation, &prompt.definition.transforms, &options.additions.transforms)?
         .previewed(conversation, &*setup.counter);
     let held = HeldBlocks::of(setup, &rewritten);
-    let gated = gate(prompt, options, &setup.call().with_said(held.besides(left_out)))?;
+    let gated = gate(prompt, options, &setup.call().with_held_blocks(held.besides(left_out)))?;
     let gathered = gather(gated, setup, &rewritten, reuse).await?; // The only stage that waits for anything.
     let reuse = Reuse { results: Arc::new(evaluated(&gathered)), extent: ReuseExtent::Call };
     let draft = fit(merge(gathered, setup, rewritten)?, setup)?;

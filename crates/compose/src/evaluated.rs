@@ -10,7 +10,7 @@ use contexture_message::{Part, Role};
 use serde_json::Value;
 
 use crate::define::{Call, Contribution, Text};
-use crate::lower::Node;
+use crate::lower::{Node, Stability};
 use crate::segment::{SharedText, Volatility};
 use crate::tags::block_tag_name;
 use crate::{Error, Source};
@@ -49,8 +49,8 @@ impl Reuse {
     /// Returns the contribution of an entry, if it need not run again.
     pub(crate) fn contribution(&self, node: &Node) -> Option<Arc<Contribution>> {
         let is_reused = match self.extent {
-            ReuseExtent::Step => node.lasts,
-            ReuseExtent::Call => node.frozen.is_none(),
+            ReuseExtent::Step => !matches!(node.stability, Stability::Request),
+            ReuseExtent::Call => node.stability.frozen_name().is_none(),
         };
         let known = self.results.contributions.get(&node.identity).filter(|_| is_reused);
         known.map(|(_, it)| Arc::clone(it))

@@ -52,14 +52,14 @@ pub use options::{
     Absence, Additions, CacheState, CallOverrides, Conversation, InFlightTurn, ResolveOptions, ResultView,
     TargetModel,
 };
-pub use pass::{CachedBlock, Pass};
+pub use pass::{FrozenBlock, Pass};
 pub use ports::Engine;
 #[doc(hidden)]
 pub use prompt::below;
 pub use prompt::{Hooks, Prompt, PromptBuilder, PromptTree, Prompts};
 pub use segment::{
-    Body, Counted, Fate, Offers, Pin, Priority, PriorityOutOfRange, Reason, Runner, Segment, SharedText,
-    SharedTool, Slot, Source, Trust, Volatility,
+    Body, Counted, Fate, FrozenBody, Offers, Priority, PriorityOutOfRange, Reason, Runner, Segment,
+    SharedText, SharedTool, Slot, Source, Trust, Volatility,
 };
 pub use stages::draft::Extras;
 pub use stages::explain::{

@@ -155,7 +155,7 @@ impl Conversation {
 /// What is known about the provider's cache and the frozen prefix of the thread.
 #[derive(Clone, Debug, Default)]
 pub struct CacheState {
-    /// Bodies of the thread's frozen prefix, by block name (or `provider:<name>`), see [`Pass::cached_blocks`](crate::Pass::cached_blocks). A
+    /// Bodies of the thread's frozen prefix, by block name (or `provider:<name>`), see [`Pass::frozen_blocks`](crate::Pass::frozen_blocks). A
     /// frozen block keeps this body even if its definition has changed; its function does not run.
     pub frozen: BTreeMap<String, Arc<str>>,
     /// Evaluates the rest of the frozen prefix again, even if its contributions are still in the memo.

@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::cache::{Forecast, Reconciliation, Sent};
 use crate::evaluated::{Evaluated, Reuse, ReuseExtent};
 use crate::options::ResolveOptions;
-use crate::segment::{Body, Pin, Segment, SharedTool};
+use crate::segment::{Body, FrozenBody, Segment, SharedTool};
 use crate::stages::arrange::Arranged;
 use crate::stages::draft::{Extras, envelope_pieces};
 use crate::stages::explain::{Explanation, explain};
@@ -38,7 +38,7 @@ pub(crate) struct Inner {
 
 /// The content of a block in the frozen prefix.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct CachedBlock {
+pub struct FrozenBlock {
     /// The block's name, as written in its tag.
     pub name: Arc<str>,
     /// The rendered body without the tag; empty if the block was empty.
@@ -149,16 +149,16 @@ impl Pass {
         &self.0.arranged.draft.segments
     }
 
-    /// Returns the content of the blocks in the frozen prefix, in order, so that a thread can pin it. Passed in as
+    /// Returns the content of the blocks in the frozen prefix, in order, so that the thread can keep it. Passed in as
     /// [`CacheState::frozen`](crate::CacheState::frozen), it gives the same bytes in every later pass.
-    pub fn cached_blocks(&self) -> Vec<CachedBlock> {
-        let pins = self.segments().iter().filter_map(|it| it.pin.as_ref());
-        let block = |Pin { name, body }: &Pin| CachedBlock {
+    pub fn frozen_blocks(&self) -> Vec<FrozenBlock> {
+        let bodies = self.segments().iter().filter_map(|it| it.frozen.as_ref());
+        let block = |FrozenBody { name, body }: &FrozenBody| FrozenBlock {
             name: Arc::clone(name),
             body: Arc::clone(body),
             hash: format!("{:032x}", xxh3_128(body.as_bytes())),
         };
-        pins.map(block).collect()
+        bodies.map(block).collect()
     }
 
     /// Returns the text of this pass's `<system-context>` envelope without the tag, if it has one. If stored with the
@@ -208,10 +208,10 @@ impl Reuse {
 }
 
 impl ResolveOptions {
-    /// Pins the frozen prefix of an earlier pass.
+    /// Keeps the frozen prefix of an earlier pass.
     #[must_use]
-    pub fn pinned_by(mut self, pass: &Pass) -> Self {
-        self.cache.frozen.extend(pass.cached_blocks().into_iter().map(|it| (it.name.to_string(), it.body)));
+    pub fn frozen_by(mut self, pass: &Pass) -> Self {
+        self.cache.frozen.extend(pass.frozen_blocks().into_iter().map(|it| (it.name.to_string(), it.body)));
         self
     }
 

@@ -39,7 +39,7 @@ pub struct Call {
     pub config: Arc<Value>,
     ctx: Arc<Value>,
     is_first_turn: bool,
-    said: Arc<BTreeSet<String>>,
+    held_blocks: Arc<BTreeSet<String>>,
     conversation: Arc<[Turn]>,
 }
 
@@ -55,7 +55,7 @@ impl Call {
             config: Arc::new(config),
             ctx: Arc::new(ctx),
             is_first_turn: true,
-            said: Arc::default(),
+            held_blocks: Arc::default(),
             conversation: Arc::default(),
         }
     }
@@ -76,12 +76,12 @@ impl Call {
     }
 
     /// Returns whether an earlier turn in the request contains the block with that name, as written in its tag.
-    pub(crate) fn has_said(&self, block: &str) -> bool {
-        self.said.contains(block)
+    pub(crate) fn holds_block(&self, block: &str) -> bool {
+        self.held_blocks.contains(block)
     }
 
-    pub(crate) fn with_said(&self, blocks: BTreeSet<String>) -> Self {
-        Self { said: Arc::new(blocks), ..self.clone() }
+    pub(crate) fn with_held_blocks(&self, blocks: BTreeSet<String>) -> Self {
+        Self { held_blocks: Arc::new(blocks), ..self.clone() }
     }
 
     /// Returns the call with this many turns before it.

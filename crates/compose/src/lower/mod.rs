@@ -18,11 +18,11 @@ use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
 use self::block::{block_name, block_stamp};
-pub(crate) use self::block::{lower_inline, pinned_contribution};
+pub(crate) use self::block::{frozen_block, lower_inline};
 use self::context::{ContextContributor, inferred_volatility};
 use self::node::Made;
-pub(crate) use self::node::{Choice, Item, Node, Pick};
-pub(crate) use self::provider::{lower_providers, pinned_messages, provider_pin};
+pub(crate) use self::node::{Choice, Item, Node, Pick, Stability};
+pub(crate) use self::provider::{frozen_messages, lower_providers, messages_to_freeze};
 pub(crate) use self::schema::{InputSchema, OwnedSchema};
 use self::tags::{Sketch, tag_faults};
 use crate::define::ContextParts;
@@ -216,7 +216,7 @@ impl Lowering {
                     let contributor = it.context(&context.parts, source);
                     let constant = contributor.constant().map(Arc::new);
                     Made {
-                        constant,
+                        stability: constant.map(Stability::Constant),
                         condition: context.parts.when.clone(),
                         ..Made::new(Arc::new(contributor))
                     }
@@ -300,14 +300,16 @@ impl Lowering {
         make: impl FnOnce(&mut Self, &Source) -> Made,
     ) -> Arc<Node> {
         let Spot { source, identity, place, depth, is_gated } = spot;
-        let Made { contributor, constant, gate_reason, condition, frozen, lasts, is_provider } =
-            make(self, &source);
+        let Made { contributor, stability, gate_reason, condition, is_provider } = make(self, &source);
         let Declaration { input, entries, profile, family } = contributor.declare();
         let children = self.entries(&entries, &format!("{place} use"), depth + 1);
         let input = self.schema(&source, input.as_ref(), &self.overrides.clone());
         let is_context = source.as_str().starts_with("context");
         let of_kind = if is_context { CONTEXT_WHEN_FALSE } else { PREDICATE_FALSE };
-        let changes = profile.volatility.is_none_or(|it| it == Volatility::Turn);
+        let inferred = match profile.volatility {
+            None | Some(Volatility::Turn) => Stability::Request,
+            Some(Volatility::Static | Volatility::Conversation) => Stability::Turn,
+        };
         let stamp = if profile.remember.is_some() { stamp() } else { 0 };
         let height = 1 + children.iter().map(Item::height).max().unwrap_or(0);
         Arc::new(Node {
@@ -316,13 +318,11 @@ impl Lowering {
             place: place.to_owned(),
             stamp,
             contributor,
-            constant,
+            stability: stability.unwrap_or(inferred),
             profile,
             gate_reason: gate_reason.unwrap_or(of_kind),
             condition,
-            frozen,
             is_provider,
-            lasts: lasts.unwrap_or(!changes),
             input,
             children,
             is_gated,

@@ -36,8 +36,8 @@ pub struct Segment {
     pub pinned: bool,
     /// Whether the author declared it stable, which moves it to the front of the system message.
     pub cached: bool,
-    /// What a thread may pin of it. If set, it belongs to the frozen prefix, right after the prompt's own text.
-    pub pin: Option<Pin>,
+    /// What the thread keeps of it. If set, it belongs to the frozen prefix, right after the prompt's own text.
+    pub frozen: Option<FrozenBody>,
     /// How often its bytes change.
     pub volatility: Volatility,
     /// Where its content comes from, for policies.
@@ -52,9 +52,9 @@ pub struct Segment {
     pub fate: Fate,
 }
 
-/// What a thread may pin: a block of the frozen prefix, or the messages of a context provider.
+/// What a thread keeps of its frozen prefix: a block, or the messages of a context provider.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Pin {
+pub struct FrozenBody {
     /// The block's name, as written in its tag, or `provider:<name>`.
     pub name: Arc<str>,
     /// The rendered body without the tag; empty if the block was empty. For a provider: its messages, as JSON.
@@ -276,7 +276,7 @@ impl Segment {
             priority: Priority::DEFAULT,
             pinned: false,
             cached: false,
-            pin: None,
+            frozen: None,
             volatility: Volatility::Turn,
             trust: Trust::Developer,
             order: usize::MAX,

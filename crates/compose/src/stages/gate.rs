@@ -53,19 +53,19 @@ impl Step {
 
     /// Excludes a block of the user message that the turn already contains. Other entries with that placement may
     /// also add tools, so they stay included; only their text is left out later.
-    pub(crate) fn enclose(&mut self) {
+    pub(crate) fn exclude_if_in_envelope(&mut self) {
         if let Step::Active(node) = self
             && node.is_block()
             && matches!(node.profile.placement, Placement::User | Placement::FirstUser)
         {
             let (source, priority) = (node.source.clone(), node.profile.priority);
-            *self = Step::Excluded { source, priority, reason: ENCLOSED.into() };
+            *self = Step::Excluded { source, priority, reason: IN_ENVELOPE.into() };
         }
     }
 }
 
 /// Why content for the envelope was excluded.
-pub(crate) const ENCLOSED: &str = "already in the turn's envelope";
+pub(crate) const IN_ENVELOPE: &str = "already in the turn's envelope";
 
 /// Decides which entries of a prompt and of its request a pass includes.
 pub(crate) fn gate(prompt: &Compiled, options: &ResolveOptions, call: &Call) -> Result<Gated, Error> {
@@ -73,7 +73,7 @@ pub(crate) fn gate(prompt: &Compiled, options: &ResolveOptions, call: &Call) -> 
     let inline = lower_inline(&options.additions.blocks, |name| prompt.place_of(name))?;
     gated.steps.extend(inline.into_iter().map(Step::Active));
     if options.conversation.has_envelope() {
-        gated.steps.iter_mut().for_each(Step::enclose);
+        gated.steps.iter_mut().for_each(Step::exclude_if_in_envelope);
     }
     let providers = lower_providers(&options.additions.providers, |source| prompt.place(source))?;
     gated.steps.extend(providers.into_iter().map(Step::Active));

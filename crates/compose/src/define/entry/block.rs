@@ -91,7 +91,7 @@ pub enum BlockScope {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockMode {
-    /// Once; a thread may pin the result.
+    /// Once; the thread keeps the result.
     #[default]
     Cached,
     /// For each request.

@@ -17,7 +17,7 @@ use super::Entry;
 use crate::BoxError;
 use crate::define::checks::{Constraint, Guardrail};
 use crate::define::{Call, Predicate, Schema, Text};
-use crate::segment::{Pin, Priority, SharedText, SharedTool, Trust, Volatility};
+use crate::segment::{FrozenBody, Priority, SharedText, SharedTool, Trust, Volatility};
 
 /// Contributes to a pass.
 ///
@@ -181,8 +181,8 @@ pub struct Piece {
     pub priority: Option<Priority>,
     /// Shorter versions to use if it does not fit, longest first.
     pub shorter: Vec<SharedText>,
-    /// What a thread may pin of it, if it belongs to the frozen prefix.
-    pub pin: Option<Pin>,
+    /// What the thread keeps of it, if it belongs to the frozen prefix.
+    pub frozen: Option<FrozenBody>,
 }
 
 impl Piece {
@@ -194,7 +194,7 @@ impl Piece {
 
 impl From<SharedText> for Piece {
     fn from(text: SharedText) -> Self {
-        Self { text, priority: None, shorter: Vec::new(), pin: None }
+        Self { text, priority: None, shorter: Vec::new(), frozen: None }
     }
 }
 

@@ -56,7 +56,7 @@ pub struct ContextProvider(pub(crate) Arc<ProviderParts>);
 pub(crate) struct ProviderParts {
     pub(crate) provider: Arc<dyn ContextSource>,
     pub(crate) profile: Profile,
-    /// Whether a thread may pin its messages.
+    /// Whether the thread keeps its first messages.
     pub(crate) is_cached: bool,
 }
 
@@ -112,8 +112,8 @@ impl ContextProvider {
         self.with(|it| it.profile.trust = trust)
     }
 
-    /// Lets a thread pin its first messages, so that later requests begin with the same bytes. See
-    /// [`Pass::cached_blocks`](crate::Pass::cached_blocks).
+    /// Lets the thread keep its first messages, so that later requests begin with the same bytes. See
+    /// [`Pass::frozen_blocks`](crate::Pass::frozen_blocks).
     #[must_use]
     pub fn cached(self) -> Self {
         self.with(|it| (it.is_cached, it.profile.volatility) = (true, Some(Volatility::Conversation)))

@@ -19,9 +19,9 @@ pub(crate) fn system_order(segments: &[Segment], arrangement: Arrangement) -> Ve
         let segment = &segments[it];
         let rank = match arrangement {
             Arrangement::Author if is_own(&segment.source) => 0,
-            Arrangement::Author if segment.pin.is_some() => 1,
+            Arrangement::Author if segment.frozen.is_some() => 1,
             Arrangement::Author => 2 + u8::from(!segment.cached),
-            Arrangement::CacheFirst => 2 * segment.volatility as u8 + u8::from(segment.pin.is_none()),
+            Arrangement::CacheFirst => 2 * segment.volatility as u8 + u8::from(segment.frozen.is_none()),
         };
         (segment.slot, if segment.slot == Slot::System { rank } else { 0 })
     });

@@ -19,7 +19,7 @@ use super::rewrite::Rewritten;
 use super::setup::Setup;
 use crate::define::catch_panic_in;
 use crate::evaluated::{Evaluated, OwnTexts, Reuse, Timing};
-use crate::lower::{Node, pinned_contribution, pinned_messages};
+use crate::lower::{Node, frozen_block, frozen_messages};
 use crate::ports::{EngineEvent, MemoKey};
 use crate::segment::Reason;
 use crate::{BoxError, Call, Contribution, Engine, Error, ErrorKind, OnError, Priority, Source, Turn};
@@ -73,7 +73,7 @@ pub(crate) async fn gather(
 /// Returns the results that other passes can reuse.
 pub(crate) fn evaluated(gathered: &Gathered) -> Evaluated {
     let kept = gathered.outcomes.iter().filter_map(|it| match it {
-        Outcome::Contributed { node, contribution } if node.constant.is_none() => {
+        Outcome::Contributed { node, contribution } if node.stability.literal().is_none() => {
             Some((node.identity, (Arc::clone(node), Arc::clone(contribution))))
         }
         Outcome::Contributed { .. } | Outcome::Excluded { .. } => None,
@@ -152,13 +152,13 @@ impl Gathering<'_> {
         .boxed()
     }
 
-    /// Returns the result if it is available immediately (an exclusion, a pinned body, or a contribution that is the
+    /// Returns the result if it is available immediately (an exclusion, a frozen body, or a contribution that is the
     /// same in every pass), or else the node to run.
     fn at_once(&self, step: Step) -> Result<Done, Arc<Node>> {
         let outcome = match step {
             Step::Excluded { source, priority, reason } => Outcome::Excluded { source, priority, reason },
             Step::Active(node) => {
-                let known = self.pinned(&node).or_else(|| node.constant.clone());
+                let known = self.frozen_body(&node).or_else(|| node.stability.literal().cloned());
                 let Some(contribution) = known else { return Err(node) };
                 let (source, took) = (node.source.clone(), Duration::ZERO);
                 self.engine.sink.record(EngineEvent::Contributed { source, took, ok: true });
@@ -168,15 +168,15 @@ impl Gathering<'_> {
         Ok(Done::new(outcome, None))
     }
 
-    /// Returns the pinned body, which is not evaluated again.
-    fn pinned(&self, node: &Node) -> Option<Arc<Contribution>> {
-        let name = node.frozen.as_deref()?;
-        let body = self.frozen.get(name)?;
-        let pinned = match node.is_provider {
-            true => pinned_messages(body)?,
-            false => pinned_contribution(name, body),
+    /// Returns the contribution that the thread keeps, which is not evaluated again.
+    fn frozen_body(&self, node: &Node) -> Option<Arc<Contribution>> {
+        let name = node.stability.frozen_name()?;
+        let body = self.frozen.get(&**name)?;
+        let kept = match node.is_provider {
+            true => frozen_messages(body)?,
+            false => frozen_block(name, body),
         };
-        Some(Arc::new(pinned))
+        Some(Arc::new(kept))
     }
 
     async fn node(&self, node: Arc<Node>, depth: usize) -> Result<Done, Error> {
@@ -220,7 +220,7 @@ impl Gathering<'_> {
         if let Some(known) = self.reuse.and_then(|it| it.contribution(node)) {
             return Ok(known);
         }
-        let is_refreshed = self.refresh && node.frozen.is_some();
+        let is_refreshed = self.refresh && node.stability.frozen_name().is_some();
         let Some(ttl) = node.profile.remember.filter(|_| !is_refreshed) else {
             let call = self.call_of(node);
             return catch_panic_in(|| node.contributor.contribute(call)).await.map(Arc::new).map_err(failed);

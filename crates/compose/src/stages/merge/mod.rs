@@ -23,7 +23,7 @@ use contexture_message::{Message, Part, Role, Tokens};
 use serde_json::{Value, json};
 
 use self::history::history_segments;
-use self::segments::{enclosed, node_segment, own_segment, piece_segment};
+use self::segments::{in_envelope, node_segment, own_segment, piece_segment};
 use self::tools::{collect_tools, merge_tools, tool_segment};
 use self::turn::{Slotted, in_flight, slotted, split_words};
 use self::values::{Owner, Valued, flattened};
@@ -32,7 +32,7 @@ use super::gather::{Gathered, Outcome};
 use super::rewrite::Rewritten;
 use super::setup::Setup;
 use crate::evaluated::{OwnText, OwnUser, Timing};
-use crate::lower::{Node, provider_pin};
+use crate::lower::{Node, messages_to_freeze};
 use crate::ports::PolicyVerdict;
 use crate::segment::{Fate, SharedText, SharedTool, Slot, Volatility, envelope_text, is_of_the_user};
 use crate::tags::{Aggregate, TagEntry, TagTree, aggregate};
@@ -149,7 +149,7 @@ impl Merging<'_> {
         };
         let placed = pieces.iter().map(|it| Segment { order, ..piece_segment(node, slot, it) });
         match slot == Slot::Envelope && self.setup.options.conversation.has_envelope() {
-            true => segments.extend(placed.map(enclosed)),
+            true => segments.extend(placed.map(in_envelope)),
             false => segments.extend(placed),
         }
         for value in values.iter().cloned().flat_map(flattened) {
@@ -304,11 +304,12 @@ impl Merging<'_> {
         let lists = speaking.iter().map(|(_, _, it)| it.messages.iter().cloned().map(Arc::new).collect());
         let lists = self.paired(lists.collect());
         for ((order, node, _), (messages, repairs)) in speaking.into_iter().zip(lists) {
-            let pin = node.frozen.as_ref().filter(|_| node.is_provider).map(|it| provider_pin(it, &messages));
+            let frozen = node.stability.frozen_name().filter(|_| node.is_provider);
+            let frozen = frozen.map(|it| messages_to_freeze(it, &messages));
             let fate = if messages.is_empty() { Fate::Empty } else { Fate::Kept };
             let segment = node_segment(node, Slot::Provider, Body::Messages(messages));
             self.repairs.extend(repairs.into_iter().map(|it| (segment.source.clone(), it)));
-            self.segments.push(Segment { order, pin, fate, ..segment });
+            self.segments.push(Segment { order, frozen, fate, ..segment });
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::lower::Node;
 use crate::segment::{Fate, Offers, Slot, Volatility};
-use crate::stages::gate::ENCLOSED;
+use crate::stages::gate::IN_ENVELOPE;
 use crate::{Body, Piece, Segment, Source};
 
 /// Returns the Segment of one text of a contribution.
@@ -18,15 +18,15 @@ pub(super) fn piece_segment(node: &Node, slot: Slot, piece: &Piece) -> Segment {
     let segment = node_segment(node, slot, piece.text.clone());
     let fate = if piece.text.is_empty() { Fate::Empty } else { Fate::Kept };
     let priority = piece.priority.unwrap_or(segment.priority);
-    Segment { priority, offers, fate, pin: piece.pin.clone(), ..segment }
+    Segment { priority, offers, fate, frozen: piece.frozen.clone(), ..segment }
 }
 
 /// Returns a Segment without its text, which the turn's envelope already contains.
-pub(super) fn enclosed(segment: Segment) -> Segment {
+pub(super) fn in_envelope(segment: Segment) -> Segment {
     match segment.fate {
         Fate::Empty => segment,
         _ => {
-            let fate = Fate::Excluded { reason: ENCLOSED.into() };
+            let fate = Fate::Excluded { reason: IN_ENVELOPE.into() };
             Segment { body: Body::Nothing, offers: Offers::none(), fate, ..segment }
         }
     }
