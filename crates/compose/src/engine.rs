@@ -18,7 +18,7 @@ use crate::stages::record::record;
 use crate::stages::render::render;
 use crate::stages::rewrite::{HeldBlocks, rewrite};
 use crate::stages::setup::Setup;
-use crate::{CacheRules, Engine, Error, Pass, Prompt, ResolveOptions, Source};
+use crate::{CacheRules, Engine, Error, Pass, Prompt, ResolveOptions};
 
 impl<In, Out> Prompt<In, Out> {
     /// Resolves the prompt for an input, without calling a model.
@@ -86,7 +86,7 @@ struct Fitted {
 /// Runs the stages up to `fit`. Conversation blocks that are only in `left_out` turns are rendered again.
 async fn fitted(
     setup: &Setup<'_>,
-    left_out: &BTreeSet<Source>,
+    left_out: &BTreeSet<Arc<str>>,
     reuse: Option<&Reuse>,
 ) -> Result<Fitted, Error> {
     let Setup { prompt, options, .. } = setup;

@@ -58,8 +58,8 @@ pub use ports::Engine;
 pub use prompt::below;
 pub use prompt::{Hooks, Prompt, PromptBuilder, PromptTree, Prompts};
 pub use segment::{
-    Body, Counted, Fate, FrozenBody, Offers, Priority, PriorityOutOfRange, Reason, Runner, Segment,
-    SharedText, SharedTool, Slot, Source, Trust, Volatility,
+    Body, Counted, EntryKind, Fate, FrozenBody, Offers, Priority, PriorityOutOfRange, Reason, Runner,
+    Segment, SharedText, SharedTool, Slot, Source, Trust, Volatility,
 };
 pub use stages::draft::Extras;
 pub use stages::explain::{

@@ -286,7 +286,7 @@ impl From<Sent> for Kept {
 impl From<Kept> for Sent {
     fn from(kept: Kept) -> Self {
         let piece = |it: KeptPiece| SentPiece {
-            source: Source::told(&it.source),
+            source: Source::Noted(it.source.into()),
             text: SentText::Kept(it.text),
             tokens: it.tokens,
         };

@@ -161,7 +161,7 @@ pub(crate) fn lower_inline<'a>(
         }
         let piece = tagged(&name, &escape_text(body), false);
         let stability = Some(Stability::Constant(Arc::new(contribution(piece.clone()))));
-        let source = Source::named("block", &name);
+        let source = Source::Block(name.as_str().into());
         let contributor = Arc::new(InlineContributor { name, order: *order, piece });
         let identity = Arc::as_ptr(&contributor).cast::<()>().addr();
         lowering.claim_id(&source, identity, &place);

@@ -26,7 +26,7 @@ pub(crate) use self::provider::{frozen_messages, lower_providers, messages_to_fr
 pub(crate) use self::schema::{InputSchema, OwnedSchema};
 use self::tags::{Sketch, tag_faults};
 use crate::define::ContextParts;
-use crate::segment::{SharedTool, Volatility};
+use crate::segment::{EntryKind, SharedTool, Volatility};
 use crate::tags::block_tag_name;
 use crate::{Branch, Contributor, Declaration, Definition, Entry, Error, ErrorKind, Priority, Source};
 
@@ -56,10 +56,8 @@ impl Compiled {
 
     /// Returns the place of an entry whose id is that name, in any spelling.
     pub(crate) fn place_of(&self, name: &str) -> Option<&str> {
-        let is_same = |it: &&Source| {
-            let id = it.as_str().split_once(':').map_or("", |(_, id)| id);
-            id == name || block_tag_name(id).is_ok_and(|it| it == name)
-        };
+        let is_named = |id: &Arc<str>| **id == *name || block_tag_name(id).is_ok_and(|it| it == name);
+        let is_same = |it: &&Source| it.entry_id().is_some_and(is_named);
         let first = self.places.keys().filter(is_same).min()?;
         self.places.get(first).map(String::as_str)
     }
@@ -80,11 +78,11 @@ fn compile(definition: Definition) -> Result<Compiled, Error> {
     if definition.prompt.is_some() && !definition.messages.is_empty() {
         lowering.errors.push(ErrorKind::Exclusive { first: "prompt", second: "messages" }.into());
     }
-    let own = lowering.schema(&Source::prompt(), definition.input.as_ref(), &[]);
-    lowering.schema(&Source::named("prompt", "output"), definition.output.as_ref(), &[]);
+    let own = lowering.schema(&Source::Prompt, definition.input.as_ref(), &[]);
+    lowering.schema(&Source::Output, definition.output.as_ref(), &[]);
     let mut items = lowering.entries(&definition.entries, "use", 0);
     items.extend(lowering.providers(&definition.providers, "providers").into_iter().map(Item::Node));
-    let tools = lowering.tools(&Source::prompt(), &definition.tools);
+    let tools = lowering.tools(&Source::Prompt, &definition.tools);
     let own_values: Vec<Value> = definition.context.iter().map(crate::TagValue::sketch).collect();
     lowering.errors.extend(tag_faults(&own_values, &items, &lowering.sketches));
     Error::all(lowering.errors)?;
@@ -108,7 +106,7 @@ pub(crate) fn lower_reentered(
     depth: usize,
 ) -> Result<Vec<Item>, Error> {
     let mut lowering = Lowering { prompt: prompt.to_owned(), ..Lowering::default() };
-    let items = lowering.entries(entries, owner.as_str(), depth);
+    let items = lowering.entries(entries, &owner.notation(), depth);
     Error::all(lowering.errors)?;
     Ok(items)
 }
@@ -184,7 +182,7 @@ impl Lowering {
             Entry::Nothing => None,
             Entry::When(when) => {
                 let arms = vec![self.branch(&when.branch, position, place, depth)];
-                let source = Source::at("when", position);
+                let source = Source::At { kind: EntryKind::When, position };
                 Some(Item::Choice(Arc::new(Choice {
                     source,
                     pick: Pick::When(when.predicate.clone()),
@@ -199,7 +197,8 @@ impl Lowering {
                     cases: matching.cases.iter().map(|(value, _)| value.clone()).collect(),
                     has_default: matching.default.is_some(),
                 };
-                Some(Item::Choice(Arc::new(Choice { source: Source::at("match", position), pick, arms })))
+                let source = Source::At { kind: EntryKind::Match, position };
+                Some(Item::Choice(Arc::new(Choice { source, pick, arms })))
             }
             Entry::Context(context) => {
                 let source = entry_source(entry, position);
@@ -234,8 +233,13 @@ impl Lowering {
                 let identity = Arc::as_ptr(&block.0).addr();
                 let place = block.0.file.as_deref().unwrap_or(place);
                 let stamp = || block_stamp(&block.0);
-                let spot =
-                    Spot { source: Source::named("block", &name), identity, place, depth, is_gated: true };
+                let spot = Spot {
+                    source: Source::Block(name.as_str().into()),
+                    identity,
+                    place,
+                    depth,
+                    is_gated: true,
+                };
                 self.node(spot, stamp, |it, _| it.block(&block.0, &name))
             }
             Entry::Provider(it) | Entry::Injectable(it) => {
@@ -304,7 +308,7 @@ impl Lowering {
         let Declaration { input, entries, profile, family } = contributor.declare();
         let children = self.entries(&entries, &format!("{place} use"), depth + 1);
         let input = self.schema(&source, input.as_ref(), &self.overrides.clone());
-        let is_context = source.as_str().starts_with("context");
+        let is_context = matches!(source, Source::Context(_) | Source::At { kind: EntryKind::Context, .. });
         let of_kind = if is_context { CONTEXT_WHEN_FALSE } else { PREDICATE_FALSE };
         let inferred = match profile.volatility {
             None | Some(Volatility::Turn) => Stability::Request,
@@ -332,10 +336,10 @@ impl Lowering {
     }
 
     fn claim_id(&mut self, source: &Source, identity: usize, place: &str) {
-        let Some((_, id)) = source.as_str().split_once(':') else { return };
+        let Some(id) = source.entry_id() else { return };
         match self.ids.get(source) {
             Some((known, first)) if *known != identity => {
-                let (id, first, second) = (id.to_owned(), first.clone(), place.to_owned());
+                let (id, first, second) = (id.to_string(), first.clone(), place.to_owned());
                 self.errors.push(ErrorKind::DuplicateId { id, first, second }.into());
             }
             Some(_) => {}
@@ -384,16 +388,16 @@ impl Lowering {
 fn entry_source(entry: &Entry, position: usize) -> Source {
     match entry {
         Entry::Context(context) => match &context.parts.id {
-            Some(id) => Source::named("context", id),
-            None => Source::at("context", position),
+            Some(id) => Source::Context(id.as_str().into()),
+            None => Source::At { kind: EntryKind::Context, position },
         },
-        Entry::Block(block) => Source::named("block", &block.0.name),
-        Entry::Provider(it) => Source::named("provider", it.id()),
-        Entry::Injectable(it) => Source::named("injectable", it.id()),
-        Entry::Contributor(it) => Source::named("contributor", it.id()),
-        Entry::When(_) => Source::at("when", position),
-        Entry::Match(_) => Source::at("match", position),
-        Entry::Nothing => Source::at("use", position),
+        Entry::Block(block) => Source::Block(block.0.name.as_str().into()),
+        Entry::Provider(it) => Source::Provider(it.id().into()),
+        Entry::Injectable(it) => Source::Injectable(it.id().into()),
+        Entry::Contributor(it) => Source::Contributor(it.id().into()),
+        Entry::When(_) => Source::At { kind: EntryKind::When, position },
+        Entry::Match(_) => Source::At { kind: EntryKind::Match, position },
+        Entry::Nothing => Source::At { kind: EntryKind::Use, position },
     }
 }
 

@@ -80,13 +80,12 @@ impl Stability {
 impl Node {
     /// Returns whether it is a contributor or an injectable with a gate, which may read the keys of its own schema.
     pub(crate) fn has_own_gate(&self) -> bool {
-        let kind = self.source.as_str().split_once(':').map_or("", |(kind, _)| kind);
-        self.is_gated && matches!(kind, "contributor" | "injectable")
+        self.is_gated && matches!(self.source, Source::Contributor(_) | Source::Injectable(_))
     }
 
     /// Returns whether it is a prompt block, which contributes only text.
     pub(crate) fn is_block(&self) -> bool {
-        self.source.as_str().starts_with("block:")
+        matches!(self.source, Source::Block(_))
     }
 }
 

@@ -49,10 +49,10 @@ impl Lowering {
         let mut nodes = Vec::with_capacity(providers.len());
         for (position, ContextProvider(parts)) in providers.iter().enumerate() {
             let place = format!("{place}[{position}]");
-            let source = Source::named("provider", parts.provider.name());
+            let source = Source::Provider(parts.provider.name().into());
             let identity = Arc::as_ptr(parts).addr();
             let frozen = |name| Stability::Frozen { name, literal: None };
-            let stability = parts.is_cached.then(|| frozen(source.as_str().into()));
+            let stability = parts.is_cached.then(|| frozen(source.to_string().into()));
             let spot = Spot { source, identity, place: &place, depth: 0, is_gated: false };
             let contributor = Arc::new(ProviderContributor(Arc::clone(parts)));
             let made = Made { stability, is_provider: true, ..Made::new(contributor) };

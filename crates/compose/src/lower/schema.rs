@@ -114,7 +114,7 @@ impl InputSchema {
     /// Merges the schemas of all owners; the flag says which are always included.
     pub(crate) fn merge(owners: Vec<(Arc<OwnedSchema>, bool)>, own: Option<&Schema>) -> Result<Self, Error> {
         let others = own.and_then(Schema::additional).map(Schema::from_json);
-        let others = others.map(|it| OwnedSchema::new(Source::prompt(), &it, &[])).transpose()?;
+        let others = others.map(|it| OwnedSchema::new(Source::Prompt, &it, &[])).transpose()?;
         let mut merged = Self { closed: own.is_some_and(Schema::is_closed), others, ..Self::default() };
         let mut declared: IndexMap<String, (&Arc<OwnedSchema>, Value)> = IndexMap::new();
         let mut errors = Vec::new();
@@ -163,7 +163,7 @@ impl InputSchema {
         if self.closed {
             let rule = "additionalProperties".to_owned();
             let message = "is not a key of the input".to_owned();
-            return vec![InputFault { path, rule, owner: Source::prompt(), message }];
+            return vec![InputFault { path, rule, owner: Source::Prompt, message }];
         }
         let faults = self.others.iter().flat_map(|it| it.faults(value));
         faults.map(|it| InputFault { path: it.path.replacen("input", &path, 1), ..it }).collect()

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::envelope::{envelope, envelope_text, is_engines, is_of_the_user};
 pub use self::priority::{Priority, PriorityOutOfRange};
 pub use self::shared::{Counted, Runner, SharedText, SharedTool};
-pub use self::source::Source;
+pub use self::source::{EntryKind, Source};
 
 /// The separator between the pieces of the system message.
 pub(crate) const SEPARATOR: &str = "\n\n";

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use contexture_message::{Breakpoint, CacheRules, Message, Role, Tokens};
 
-use super::draft::{Draft, SystemPiece, SystemText, is_own, message_segments, system_order, system_text};
+use super::draft::{Draft, SystemPiece, SystemText, message_segments, system_order, system_text};
 use super::setup::Setup;
 use crate::Segment;
 use crate::cache::{CacheFacts, assumed_rules};
@@ -76,7 +76,7 @@ fn order_warnings(draft: &Draft, system: &SystemText) -> Vec<String> {
         let Some(segment) = piece.segment.map(|it| &draft.segments[it]) else { continue };
         match volatile {
             Some(before) if segment.volatility == Volatility::Static => {
-                let remedy = if is_own(&before.source) {
+                let remedy = if before.source.is_own() {
                     "move what changes out of the prompt's own text"
                 } else {
                     "declare it `cached`"

@@ -256,7 +256,7 @@ fn not_an_object(input: &Value) -> Vec<InputFault> {
     let fault = InputFault {
         path: "input".to_owned(),
         rule: "type".to_owned(),
-        owner: Source::prompt(),
+        owner: Source::Prompt,
         message: "must be a JSON object".to_owned(),
     };
     if input.is_object() { Vec::new() } else { vec![fault] }

@@ -37,7 +37,7 @@ fn tool_pieces(arranged: &Arranged) -> Vec<SentPiece> {
 
 fn system_pieces(arranged: &Arranged) -> impl Iterator<Item = SentPiece> {
     let Arranged { draft, pieces, system, .. } = arranged;
-    let block = || Source::named("tags", "block");
+    let block = || Source::TagBlock;
     system.iter().flat_map(move |system| {
         pieces.iter().map(move |it| SentPiece {
             source: it.segment.map_or_else(block, |it| draft.segments[it].source.clone()),

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use self::owned::kept_entries;
 pub(crate) use self::owned::{Form, Owned, named, without_leading_break};
-pub(crate) use self::system::{SystemPiece, SystemText, is_own, system_order, system_text};
+pub(crate) use self::system::{SystemPiece, SystemText, system_order, system_text};
 use super::rewrite::ShortenedResult;
 use crate::define::checks::{Constraint, Guardrail, ToolMiddleware};
 use crate::evaluated::Timing;

@@ -62,7 +62,7 @@ impl Owned {
     fn render(&self, texts: Map<String, Value>) -> Result<SharedText, Error> {
         let mut config = (*self.call.config).clone();
         config["context"] = Value::Object(texts);
-        let (text, _) = self.text.render(&Source::prompt(), &self.call.with_config(config))?;
+        let (text, _) = self.text.render(&Source::Prompt, &self.call.with_config(config))?;
         Ok(match self.form {
             Form::Section => section(&text),
             Form::System { is_first: true } => without_blank_section(text),

@@ -6,10 +6,10 @@ use contexture_message::Tokens;
 
 use super::Draft;
 use super::owned::kept_entries;
+use crate::Segment;
 use crate::define::Arrangement;
 use crate::segment::{Body, SEPARATOR, Slot, Volatility};
 use crate::tags::TagStyle;
-use crate::{Segment, Source};
 
 /// Returns the positions of all Segments of the system message, in order.
 pub(crate) fn system_order(segments: &[Segment], arrangement: Arrangement) -> Vec<usize> {
@@ -18,7 +18,7 @@ pub(crate) fn system_order(segments: &[Segment], arrangement: Arrangement) -> Ve
     order.sort_by_cached_key(|&it| {
         let segment = &segments[it];
         let rank = match arrangement {
-            Arrangement::Author if is_own(&segment.source) => 0,
+            Arrangement::Author if segment.source.is_own() => 0,
             Arrangement::Author if segment.frozen.is_some() => 1,
             Arrangement::Author => 2 + u8::from(!segment.cached),
             Arrangement::CacheFirst => 2 * segment.volatility as u8 + u8::from(segment.frozen.is_none()),
@@ -26,10 +26,6 @@ pub(crate) fn system_order(segments: &[Segment], arrangement: Arrangement) -> Ve
         (segment.slot, if segment.slot == Slot::System { rank } else { 0 })
     });
     order
-}
-
-pub(crate) fn is_own(source: &Source) -> bool {
-    matches!(source.as_str(), "prompt" | "instructions") || source.as_str().starts_with("adaptation:")
 }
 
 /// The composed system message, and the byte ranges of its pieces.

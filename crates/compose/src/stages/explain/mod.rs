@@ -285,7 +285,10 @@ fn repairs(arranged: &Arranged) -> Vec<RepairInfo> {
     let is_there = |it: &&Segment| !matches!(it.fate, Fate::Dropped { .. } | Fate::Excluded { .. });
     let there: HashSet<&Source> = draft.segments.iter().filter(is_there).map(|it| &it.source).collect();
     let info = |(source, Repair { call_id, name, what }): &(Source, Repair)| RepairInfo {
-        turn: source.as_str().strip_prefix("history:").unwrap_or(source.as_str()).to_owned(),
+        turn: match source {
+            Source::History(turn) => turn.to_string(),
+            other => other.to_string(),
+        },
         call_id: call_id.clone(),
         name: name.clone(),
         what: *what,

@@ -13,15 +13,15 @@ use crate::{Adaptation, Call, Definition, Error, MessageText, Source, Text, User
 pub(crate) async fn own_texts(setup: &Setup<'_>, call: &Call) -> Result<OwnTexts, Error> {
     let definition = &setup.prompt.definition;
     let mut system = adapted(setup, |it| it.prepend_system.as_ref());
-    system.extend(definition.system.as_ref().map(|it| (Source::prompt(), it)));
+    system.extend(definition.system.as_ref().map(|it| (Source::Prompt, it)));
     system.extend(adapted(setup, |it| it.append_system.as_ref()));
-    let failed = |err| Error::of_function(&Source::prompt(), "the messages", err);
+    let failed = |err| Error::of_function(&Source::Prompt, "the messages", err);
     let all_listed = catch_panic(|| definition.messages.list(call)).map_err(failed)?;
     let (listed, last) = listed_messages(definition, &all_listed);
-    let messages = listed.iter().map(|it| (Source::prompt(), &it.text)).collect();
-    let section = definition.context_section.iter().map(|it| (Source::prompt(), it)).collect();
+    let messages = listed.iter().map(|it| (Source::Prompt, &it.text)).collect();
+    let section = definition.context_section.iter().map(|it| (Source::Prompt, it)).collect();
     let context = definition.context.iter().map(|it| catch_panic_in(|| it.evaluate(call)));
-    let failed = |err| Error::of_function(&Source::prompt(), "the context", err);
+    let failed = |err| Error::of_function(&Source::Prompt, "the context", err);
 
     let (system, user, messages, section, context) = try_join5(
         all(system, call),
@@ -37,7 +37,7 @@ pub(crate) async fn own_texts(setup: &Setup<'_>, call: &Call) -> Result<OwnTexts
     if let Some(text) = setup.options.conversation.instructions.as_deref().filter(|it| !it.trim().is_empty())
     {
         let text = OwnText::Ready(SharedText::authored(text), Volatility::Conversation);
-        system.push((Source::instructions(), text));
+        system.push((Source::Instructions, text));
     }
     Ok(OwnTexts {
         system,
@@ -67,7 +67,7 @@ fn adapted<'a>(
     pick: impl Fn(&'a Adaptation) -> Option<&'a Text>,
 ) -> Vec<(Source, &'a Text)> {
     let adaptations = setup.adaptations.iter();
-    adaptations.filter_map(|(key, it)| Some((Source::named("adaptation", key), pick(it)?))).collect()
+    adaptations.filter_map(|(key, it)| Some((Source::Adaptation((*key).into()), pick(it)?))).collect()
 }
 
 /// Resolves the prompt's own user messages: its user slot, or the text for calls without a user message.
@@ -82,7 +82,7 @@ async fn own_user(setup: &Setup<'_>, last: Option<&Text>, call: &Call) -> Result
         None => (definition.user.clone(), true),
     };
     let texts = messages.iter().flat_map(|it| &it.content).filter_map(|it| match it {
-        UserPart::Text(text) => Some((Source::user(), text)),
+        UserPart::Text(text) => Some((Source::User, text)),
         UserPart::Media(_) => None,
     });
     let texts = all(texts.collect(), call).await?;

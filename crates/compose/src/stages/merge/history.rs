@@ -4,6 +4,8 @@
 //! [`window`]; the others are excluded with the reason. Calls and results are paired within each turn, so that any
 //! turn can be dropped later. Turns that were not passed in, or that a transform left out, are listed before them.
 
+use std::sync::Arc;
+
 use contexture_history::neutral::neutral_message;
 use contexture_history::{Repair, RepairedTurn, window};
 use contexture_message::Tokens;
@@ -26,7 +28,9 @@ pub(crate) fn history_segments(setup: &Setup<'_>, rewritten: &Rewritten<'_>) -> 
     let window = window(turns, setup.prompt.definition.history.limit, &*setup.counter);
     let (mut kept, mut dropped) = (window.repaired_turns().into_iter(), window.dropped());
     let mut segments = Vec::with_capacity(absent.len() + rewritten.left_out.len() + turns.len());
-    segments.extend(absent.iter().map(|it| excluded(Source::told(&it.source), it.reason.clone())));
+    segments.extend(
+        absent.iter().map(|it| excluded(Source::Noted(it.source.as_str().into()), it.reason.clone())),
+    );
     segments
         .extend(rewritten.left_out.iter().map(|(source, reason)| excluded(source.clone(), reason.clone())));
     let mut history = History { segments, repairs: Vec::new() };
@@ -48,7 +52,7 @@ pub(crate) fn history_segments(setup: &Setup<'_>, rewritten: &Rewritten<'_>) -> 
 }
 
 fn source(turn: &Turn) -> Source {
-    Source::named("history", turn.id())
+    Source::History(Arc::clone(turn.id()))
 }
 
 /// Returns the Segment of a turn outside the window without reading the turn: old turns must not cost anything.

@@ -99,7 +99,7 @@ impl Merging<'_> {
             match outcome {
                 Outcome::Excluded { source, priority, reason } => {
                     let excluded = Segment::excluded(source.clone(), reason.clone());
-                    let is_provider = source.as_str().starts_with("provider:");
+                    let is_provider = matches!(source, Source::Provider(_));
                     let slot = if is_provider { Slot::Provider } else { excluded.slot };
                     segments.push(Segment { priority: *priority, slot, ..excluded });
                 }
@@ -172,10 +172,9 @@ impl Merging<'_> {
                 valued.excluded = Some(reason);
             }
         }
-        let sources: Vec<Source> = self.values.iter().map(Valued::source).collect();
+        let sources: Vec<_> = self.values.iter().map(|it| it.source().notation()).collect();
         let entries = self.values.iter().zip(&sources);
-        let entries: Vec<_> =
-            entries.map(|(it, source)| TagEntry { source: source.as_str(), value: it.allowed() }).collect();
+        let entries: Vec<_> = entries.map(|(it, source)| TagEntry { source, value: it.allowed() }).collect();
         Ok(aggregate(&entries)?)
     }
 
@@ -190,7 +189,7 @@ impl Merging<'_> {
             let (text, volatility) = own.render(&source, call)?;
             let is_first = place == 0;
             let text = if is_first { text } else { without_leading_break(text) };
-            let is_owner = holds_context && source == Source::prompt();
+            let is_owner = holds_context && source == Source::Prompt;
             let position = self.segments.len();
             self.segments.push(own_segment(source, Slot::System, text, volatility));
             if is_owner {
@@ -219,14 +218,9 @@ impl Merging<'_> {
     /// Adds the prompt's own section, which replaces the tag block.
     fn section(&mut self, section: Option<OwnText>, call: &Call, tree: &TagTree) -> Result<(), Error> {
         let Some(section) = section else { return Ok(()) };
-        let (_, volatility) = section.render(&Source::prompt(), call)?;
+        let (_, volatility) = section.render(&Source::Prompt, call)?;
         let position = self.segments.len();
-        self.segments.push(own_segment(
-            Source::prompt(),
-            Slot::Section,
-            SharedText::authored(""),
-            volatility,
-        ));
+        self.segments.push(own_segment(Source::Prompt, Slot::Section, SharedText::authored(""), volatility));
         self.own(Owned::new(section, call, Form::Section, position), tree)
     }
 
@@ -277,7 +271,7 @@ impl Merging<'_> {
     fn own_messages(&mut self, messages: Vec<(Role, OwnText)>, call: &Call) -> Result<(), Error> {
         let system = messages.iter().position(|(role, _)| *role == Role::System);
         for (position, (role, text)) in messages.into_iter().enumerate() {
-            let source = Source::prompt();
+            let source = Source::Prompt;
             let (text, volatility) = text.render(&source, call)?;
             self.segments.push(match Some(position) == system {
                 true => own_segment(source, Slot::SystemEnd, text, volatility),
@@ -320,15 +314,15 @@ impl Merging<'_> {
         let said: Vec<_> = in_flight.iter().filter(|it| is_of_the_user(it)).collect();
         let Slotted { messages: own, volatility, is_replaced } = slotted(user, &said, rewritten, call)?;
         let Repaired { messages, repairs } = repair(&in_flight);
-        let source = Source::in_flight();
+        let source = Source::InFlight;
         self.repairs.extend(repairs.into_iter().map(|it| (source.clone(), it)));
         let (words, rest) = if own.is_empty() { (Vec::new(), messages) } else { split_words(messages) };
         if is_replaced {
             let reason = "the call has a user message; `prompt` is for calls without one".to_owned();
-            self.segments.push(Segment { slot: Slot::User, ..Segment::excluded(Source::user(), reason) });
+            self.segments.push(Segment { slot: Slot::User, ..Segment::excluded(Source::User, reason) });
         }
         let said = |slot, messages: Vec<_>| {
-            own_segment(Source::in_flight(), slot, Body::Messages(messages), Volatility::Turn)
+            own_segment(Source::InFlight, slot, Body::Messages(messages), Volatility::Turn)
         };
         if !words.is_empty() {
             self.segments.push(said(Slot::User, words));
@@ -338,7 +332,7 @@ impl Merging<'_> {
                 Some(text) => Body::from(SharedText::authored(text)),
                 None => Body::Messages(vec![Arc::new(message)]),
             };
-            own_segment(Source::user(), Slot::User, body, volatility)
+            own_segment(Source::User, Slot::User, body, volatility)
         }));
         if !rest.is_empty() {
             self.segments.push(said(Slot::InFlight, rest));
@@ -432,10 +426,10 @@ fn check_ids(outcomes: &[Outcome]) -> Result<(), Error> {
     let mut known: HashMap<&Source, &Node> = HashMap::new();
     for outcome in outcomes {
         let Outcome::Contributed { node, .. } = outcome else { continue };
-        let Some((_, id)) = node.source.as_str().split_once(':') else { continue };
+        let Some(id) = node.source.entry_id() else { continue };
         let first = *known.entry(&node.source).or_insert(node);
         if first.identity != node.identity {
-            let (id, first, second) = (id.to_owned(), first.place.clone(), node.place.clone());
+            let (id, first, second) = (id.to_string(), first.place.clone(), node.place.clone());
             return Err(ErrorKind::DuplicateId { id, first, second }.into());
         }
     }

@@ -27,9 +27,9 @@ pub(super) fn merge_tools(
     setup: &Setup<'_>,
     has_previews: bool,
 ) -> Result<Vec<(Source, SharedTool)>, Error> {
-    let prompt = Source::prompt();
+    let prompt = Source::Prompt;
     tools.extend(setup.prompt.tools.iter().map(|it| (prompt.clone(), it.clone())));
-    let given = setup.options.additions.tools.iter().map(|it| (Source::call_site(), it.clone()));
+    let given = setup.options.additions.tools.iter().map(|it| (Source::CallSite, it.clone()));
     let given: Vec<_> = given.collect();
     let spare = spare_tools(setup, has_previews);
     let all = tools.iter().chain(&given).chain(&spare);
@@ -54,7 +54,7 @@ pub(super) fn merge_tools(
 fn spare_tools(setup: &Setup<'_>, has_previews: bool) -> Vec<(Source, SharedTool)> {
     let reader = setup.options.additions.result_reader.iter().filter(|_| has_previews);
     let spare = setup.options.additions.spare_tools.iter().chain(reader);
-    spare.map(|it| (Source::call_site(), it.clone())).collect()
+    spare.map(|it| (Source::CallSite, it.clone())).collect()
 }
 
 fn has(tools: &[(Source, SharedTool)], name: &str) -> bool {

@@ -51,7 +51,7 @@ pub(super) fn slotted(
             message.content.push(match part {
                 OwnPart::Media(part) => part,
                 OwnPart::Text(text) => {
-                    let text = rendered(&Source::user(), &text)?;
+                    let text = rendered(&Source::User, &text)?;
                     Part::text(rewritten.reword(text.as_str().to_owned())?)
                 }
             });

@@ -34,16 +34,16 @@ impl Valued {
         if self.excluded.is_some() { &Value::Null } else { &self.value }
     }
 
-    pub(super) fn source(&self) -> Source {
+    pub(super) fn source(&self) -> &Source {
         match &self.owner {
-            Owner::Prompt(_) => Source::prompt(),
-            Owner::Entry(node, _) => node.source.clone(),
+            Owner::Prompt(_) => &Source::Prompt,
+            Owner::Entry(node, _) => &node.source,
         }
     }
 
     pub(super) fn segment(&self, slot: Slot, body: Body) -> Segment {
         match &self.owner {
-            Owner::Prompt(volatility) => own_segment(Source::prompt(), slot, body, *volatility),
+            Owner::Prompt(volatility) => own_segment(Source::Prompt, slot, body, *volatility),
             Owner::Entry(node, order) => Segment { order: *order, ..node_segment(node, slot, body) },
         }
     }

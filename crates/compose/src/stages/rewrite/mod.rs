@@ -79,7 +79,7 @@ impl<'a> Rewritten<'a> {
         if turn.is_none() && self.plain.is_empty() {
             return None;
         }
-        let given = turn.cloned().unwrap_or_else(|| Turn::new(Source::in_flight().as_str(), Vec::new()));
+        let given = turn.cloned().unwrap_or_else(|| Turn::new(Source::InFlight.to_string(), Vec::new()));
         let given = given.with_status(TurnStatus::InFlight);
         if self.plain.is_empty() {
             return Some(given);
@@ -109,8 +109,8 @@ fn left_out(changes: &[TransformChange], in_flight: Option<&Arc<str>>) -> Vec<(S
     let mut left_out = Vec::new();
     for TransformChange { name, left_out: ids, .. } in changes {
         let source = |id: &Arc<str>| match Some(id) == in_flight {
-            true => Source::in_flight(),
-            false => Source::named("history", id),
+            true => Source::InFlight,
+            false => Source::History(Arc::clone(id)),
         };
         left_out.extend(ids.iter().map(|it| (source(it), format!("left out by transform `{name}`"))));
     }
