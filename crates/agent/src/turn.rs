@@ -66,7 +66,7 @@ impl Watch {
             self.span.record("error.type", err.code().as_str());
             // The hooks of the prompt have already seen its composition errors.
             if !matches!(err, AgentError::Compose(_)) {
-                self.prompt.definition().hooks.failed(err);
+                self.prompt.hooks().failed(err);
             }
             self.sink.send(Event::Error { code: err.code().into(), message: err.to_string() });
         }

@@ -231,7 +231,7 @@ impl ErrorKind {
             }
             ErrorKind::Tag(err) => err.sources(),
             ErrorKind::DepthExceeded { entry, .. } => vec![entry.clone()],
-            ErrorKind::Transform(panic) => vec![Source::named("transform", &panic.name).to_string()],
+            ErrorKind::Transform(panic) => vec![Source::Transform(panic.name.as_str().into()).to_string()],
             ErrorKind::Exclusive { .. } | ErrorKind::UnknownPrompt { .. } => Vec::new(),
         }
     }
@@ -358,11 +358,10 @@ fn largest_list(largest: &[(Source, Tokens)]) -> String {
 
 /// Suggests how to make a source smaller.
 fn smaller(source: &Source) -> String {
-    match source.as_str().split_once(':').map_or(source.as_str(), |(kind, _)| kind) {
-        "prompt" => "shorten the prompt's own text".to_owned(),
-        "history" => "shorten the newest turn, or begin a new session".to_owned(),
-        "user" => "send a shorter message".to_owned(),
-        "tool" => "offer fewer tools".to_owned(),
+    match source {
+        Source::Prompt => "shorten the prompt's own text".to_owned(),
+        Source::History(_) => "shorten the newest turn, or begin a new session".to_owned(),
+        Source::User => "send a shorter message".to_owned(),
         _ => format!("shorten or unpin `{source}`"),
     }
 }

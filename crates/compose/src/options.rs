@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use contexture_history::compaction::{Frontier, ResultLimits};
 use contexture_history::{Transform, Transforms};
 use contexture_message::{Message, Settings, Tokens, ToolChoice};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{
-    Budget, CacheRules, ContextProvider, EditDecision, Engine, InlineBlock, ModelLimits, Pass, Price,
-    ResultView, Scope, Sent, SharedTool, Turn,
-};
+use crate::cache::{EditDecision, Sent};
+use crate::define::{Budget, ContextProvider, InlineBlock, ModelLimits, Scope};
+use crate::evaluated::Reuse;
+use crate::ports::Engine;
+use crate::segment::SharedTool;
+use crate::{CacheRules, Price, Turn};
 
 /// Everything that differs between passes of the same prompt.
 ///
@@ -109,12 +112,21 @@ pub struct Conversation {
     pub user: Option<Arc<[Message]>>,
 }
 
+/// How large tool results in the history and in the running turn are shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResultView {
+    /// How many results are old, counted from the oldest in the history that is passed in.
+    pub frontier: Frontier,
+    /// The size limits of results.
+    pub limits: ResultLimits,
+}
+
 /// The running turn, and whether this pass still adds hidden context to its user message.
 #[derive(Clone, Debug)]
 pub enum InFlightTurn {
     /// A turn that begins: this pass makes its envelope.
     New(Turn),
-    /// A turn that was recorded with its envelope, as in a later step, see [`Pass::envelope`]. Nothing is added to the
+    /// A turn that was recorded with its envelope, as in a later step, see [`Pass::envelope`](crate::Pass::envelope). Nothing is added to the
     /// envelope: blocks of the user message are not evaluated.
     Recorded(Turn),
 }
@@ -143,46 +155,17 @@ impl Conversation {
 /// What is known about the provider's cache and the frozen prefix of the thread.
 #[derive(Clone, Debug, Default)]
 pub struct CacheState {
-    /// Bodies of the thread's frozen prefix, by block name (or `provider:<name>`), see [`Pass::cached_blocks`]. A
+    /// Bodies of the thread's frozen prefix, by block name (or `provider:<name>`), see [`Pass::frozen_blocks`](crate::Pass::frozen_blocks). A
     /// frozen block keeps this body even if its definition has changed; its function does not run.
     pub frozen: BTreeMap<String, Arc<str>>,
     /// Evaluates the rest of the frozen prefix again, even if its contributions are still in the memo.
     pub refresh: bool,
-    /// What the thread sent before, for the cache forecast, see [`Pass::sent`].
+    /// What the thread sent before, for the cache forecast, see [`Pass::sent`](crate::Pass::sent).
     pub previous: Option<Arc<Sent>>,
     /// How long ago that was. Providers discard a cache that is not read for a while.
     pub idle: Option<Duration>,
     /// The edits of earlier bytes that were weighed for this pass, see [`weigh`](crate::weigh); they are explained.
     pub edits: Vec<EditDecision>,
-}
-
-/// An earlier pass whose results are reused.
-#[derive(Clone, Debug)]
-pub struct Reuse {
-    pub(crate) pass: Pass,
-    pub(crate) extent: ReuseExtent,
-}
-
-/// How much of an earlier pass is reused.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum ReuseExtent {
-    /// Entries that do not change with the turn.
-    Step,
-    /// Everything except the frozen prefix.
-    Call,
-}
-
-impl Reuse {
-    /// Reuses what does not change with the turn from the previous step of the same turn.
-    pub fn previous_step(pass: &Pass) -> Self {
-        Self { pass: pass.clone(), extent: ReuseExtent::Step }
-    }
-
-    /// Reuses everything from the same call, resolved before more of its turn was recorded: nothing is evaluated a
-    /// second time, except the frozen prefix.
-    pub fn same_call(pass: &Pass) -> Self {
-        Self { pass: pass.clone(), extent: ReuseExtent::Call }
-    }
 }
 
 /// A part of the thread that is missing from the history passed in.
@@ -310,24 +293,10 @@ impl ResolveOptions {
         self
     }
 
-    /// Pins the frozen prefix of an earlier pass.
-    #[must_use]
-    pub fn pinned_by(mut self, pass: &Pass) -> Self {
-        self.cache.frozen.extend(pass.cached_blocks().into_iter().map(|it| (it.name.to_string(), it.body)));
-        self
-    }
-
     /// Reuses the results of an earlier pass.
     #[must_use]
     pub fn reuse(mut self, reuse: Reuse) -> Self {
         self.reuse = Some(reuse);
-        self
-    }
-
-    /// Sets the previous pass of the thread, for the cache forecast.
-    #[must_use]
-    pub fn previous(mut self, pass: &Pass) -> Self {
-        self.cache.previous = Some(pass.sent());
         self
     }
 }

@@ -278,7 +278,7 @@ impl Running {
         make_calls_recordable(&mut answer.message, &self.turn.snapshot(), &pass.request().tools);
         self.remember(pass, answer.usage);
         self.account(pass, &answer);
-        self.setting.prompt.definition().hooks.generated(&answer);
+        self.setting.prompt.hooks().generated(&answer);
         Ok(answer)
     }
 

@@ -3,7 +3,8 @@
 use contexture_message::ErrorCode;
 use std::fmt;
 
-use super::names::MAX_TAG_NAME_BYTES;
+/// The maximum length in bytes of the name of a tag or an attribute, as authored.
+pub const MAX_TAG_NAME_BYTES: usize = 128;
 
 /// Why an entry or a name cannot become a tag.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]

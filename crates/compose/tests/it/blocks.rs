@@ -358,7 +358,7 @@ fn what_a_thread_has_pinned_gives_the_same_bytes_whatever_the_definition_says_no
     let first = resolve(&before.build().expect("it builds"), ResolveOptions::new(json!({"word": " "})));
     let first = first.expect("it resolves");
     let listed: Vec<String> =
-        first.cached_blocks().iter().map(|it| format!("{} {:?} {}", it.name, it.body, it.hash)).collect();
+        first.frozen_blocks().iter().map(|it| format!("{} {:?} {}", it.name, it.body, it.hash)).collect();
     insta::assert_snapshot!(listed.join("\n"), @r#"
     news "News 0 <b> &lt;/system-event>" c7c043c126d615b05d3c0e8bf795a2ea
     nothing "" 99aa06d3014798d86001c324468d497f
@@ -372,9 +372,9 @@ fn what_a_thread_has_pinned_gives_the_same_bytes_whatever_the_definition_says_no
         .include(Block::text("rules", "Be <strict>.").raw());
     let after = after.build().expect("it builds");
     let options = ResolveOptions::new(json!({"word": "now something"}));
-    let pinned = resolve(&after, options.clone().pinned_by(&first)).expect("it resolves");
+    let pinned = resolve(&after, options.clone().frozen_by(&first)).expect("it resolves");
     assert_eq!(request(&pinned), request(&first));
-    assert_eq!(pinned.cached_blocks(), first.cached_blocks());
+    assert_eq!(pinned.frozen_blocks(), first.frozen_blocks());
     assert_eq!(runs.load(Ordering::Relaxed), 1);
     assert_ne!(request(&resolve(&after, options).expect("it resolves")), request(&first));
 }

@@ -177,7 +177,7 @@ fn the_sink_hears_of_every_contributor_and_the_pass() {
     resolve(&prompt, ResolveOptions::default().engine(&engine)).expect("it resolves");
     let events = heard.events();
     assert!(
-        matches!(&events[0], EngineEvent::Contributed { source, ok: true, .. } if source.as_str() == "context:a")
+        matches!(&events[0], EngineEvent::Contributed { source, ok: true, .. } if source.to_string() == "context:a")
     );
     assert!(matches!(&events[1], EngineEvent::Resolved { prompt, .. } if prompt == "p"));
 }

@@ -263,11 +263,11 @@ fn what_is_pinned_is_said_again_though_the_provider_changed() {
     let count = Arc::new(AtomicUsize::new(0));
     let prompt = Prompt::builder("p").provider(counting(&count).cached()).build().expect("it builds");
     let first = resolve(&prompt, ResolveOptions::default()).expect("it resolves");
-    let pins = first.cached_blocks();
+    let pins = first.frozen_blocks();
     assert_eq!((pins.len(), &*pins[0].name), (1, "provider:count"));
-    let again = resolve(&prompt, ResolveOptions::default().pinned_by(&first)).expect("it resolves");
+    let again = resolve(&prompt, ResolveOptions::default().frozen_by(&first)).expect("it resolves");
     assert_eq!((again.fingerprint(), count.load(Ordering::SeqCst)), (first.fingerprint(), 1));
-    assert_eq!(again.cached_blocks(), pins);
+    assert_eq!(again.frozen_blocks(), pins);
     assert_eq!(again.segments()[0].volatility, Volatility::Conversation);
     let other = resolve(&prompt, ResolveOptions::default()).expect("it resolves");
     assert_ne!(other.fingerprint(), first.fingerprint());
@@ -279,8 +279,8 @@ fn what_is_not_cached_is_not_pinned() {
     let prompt =
         Prompt::builder("p").provider(counting(&count).cached().real_time()).build().expect("it builds");
     let first = resolve(&prompt, ResolveOptions::default()).expect("it resolves");
-    assert!(first.cached_blocks().is_empty());
-    resolve(&prompt, ResolveOptions::default().pinned_by(&first)).expect("it resolves");
+    assert!(first.frozen_blocks().is_empty());
+    resolve(&prompt, ResolveOptions::default().frozen_by(&first)).expect("it resolves");
     assert_eq!(count.load(Ordering::SeqCst), 2);
 }
 
@@ -295,7 +295,7 @@ fn silence_can_be_pinned_and_a_pin_that_can_not_be_read_is_none() {
     let prompt = Prompt::builder("p").provider(silent.cached()).build().expect("it builds");
     let first = resolve(&prompt, ResolveOptions::default()).expect("it resolves");
     assert_eq!(first.explain().parts[0].state, "empty");
-    resolve(&prompt, ResolveOptions::default().pinned_by(&first)).expect("it resolves");
+    resolve(&prompt, ResolveOptions::default().frozen_by(&first)).expect("it resolves");
     assert_eq!(count.load(Ordering::SeqCst), 1);
     let mut broken = ResolveOptions::default();
     broken.cache.frozen.insert("provider:silent".to_owned(), "no JSON".into());
