@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::run::RunSpec;
+use crate::spec::RunSpec;
 use crate::words::calls_of;
 
 /// The kinds of application items that this module appends.
@@ -146,8 +146,8 @@ pub(crate) struct RunRecord {
     pub(crate) prompt: String,
     #[serde(flatten)]
     pub(crate) spec: RunSpec,
-    #[serde(default, deserialize_with = "read_words")]
-    pub(crate) own_words: Option<Arc<[Message]>>,
+    #[serde(rename = "own_words", default, deserialize_with = "read_own_messages")]
+    pub(crate) own_messages: Option<Arc<[Message]>>,
     /// The ids of the calls whose results come from the client.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) client_calls: Vec<String>,
@@ -157,7 +157,7 @@ pub(crate) struct RunRecord {
 }
 
 /// Reads the prompt's own messages. Older logs hold them as one text.
-fn read_words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<[Message]>>, D::Error> {
+fn read_own_messages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<[Message]>>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Words {
@@ -187,12 +187,12 @@ struct DecisionRecord {
 
 /// A request and its decision, if there is one.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Asked {
+pub(crate) struct RequestedApproval {
     record: Record,
     pub(crate) verdict: Option<Verdict>,
 }
 
-impl Asked {
+impl RequestedApproval {
     pub(crate) fn id(&self) -> &str {
         &self.record.id
     }
@@ -206,7 +206,7 @@ impl Asked {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Waiting {
     pub(crate) run: RunRecord,
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) approvals: Vec<RequestedApproval>,
     /// Calls whose results the client has not sent yet.
     pub(crate) client: Vec<ToolCall>,
 }
@@ -220,7 +220,9 @@ impl Waiting {
             match kind.as_str() {
                 RUN => waiting = Waiting { run: parsed(value).unwrap_or_default(), ..Waiting::default() },
                 REQUEST => {
-                    waiting.asked.extend(parsed(value).map(|record| Asked { record, verdict: None }));
+                    waiting
+                        .approvals
+                        .extend(parsed(value).map(|record| RequestedApproval { record, verdict: None }));
                 }
                 DECISION => waiting.decide(parsed(value)),
                 _ => {}
@@ -232,44 +234,31 @@ impl Waiting {
 
     fn decide(&mut self, decision: Option<DecisionRecord>) {
         let Some(DecisionRecord { id, verdict }) = decision else { return };
-        if let Some(asked) = self.asked.iter_mut().find(|it| it.record.id == id) {
-            asked.verdict.get_or_insert(verdict);
+        if let Some(approval) = self.approvals.iter_mut().find(|it| it.record.id == id) {
+            approval.verdict.get_or_insert(verdict);
         }
     }
 
     /// Returns an error if the decision is not valid for this turn.
     pub(crate) fn admit(&self, ruling: &Ruling, thread: &str) -> Result<(), ApprovalError> {
         let approval = ruling.approval.clone();
-        let asked = self.asked.iter().find(|it| it.record.id == approval);
-        match asked {
+        let requested = self.approvals.iter().find(|it| it.record.id == approval);
+        match requested {
             None => Err(ApprovalError::NotWaiting { approval, thread: thread.to_owned() }),
-            Some(asked) if !ruling.proof.is_of(&asked.record) => Err(ApprovalError::Forged { approval }),
-            Some(asked) if asked.verdict.is_some() => Err(ApprovalError::Decided { approval }),
+            Some(it) if !ruling.proof.is_of(&it.record) => Err(ApprovalError::Forged { approval }),
+            Some(it) if it.verdict.is_some() => Err(ApprovalError::Decided { approval }),
             Some(_) => Ok(()),
         }
     }
 
-    /// Whether the turn was suspended for any of these calls.
-    pub(crate) fn is_about(&self, calls: &[ToolCall]) -> bool {
-        let waits = |id: &String| {
-            self.run.client_calls.contains(id) || self.asked.iter().any(|it| it.call().id == *id)
-        };
-        calls.iter().any(|it| waits(&it.id))
-    }
-
-    /// Returns the decision about a call, if there is one.
-    pub(crate) fn verdict(&self, call: &str) -> Option<&Verdict> {
-        self.asked.iter().find(|it| it.call().id == call)?.verdict.as_ref()
+    /// Returns the approval that was requested for a call, if one was.
+    pub(crate) fn approval(&self, call_id: &str) -> Option<&RequestedApproval> {
+        self.approvals.iter().find(|it| it.call().id == call_id)
     }
 
     /// Whether every request is decided.
     pub(crate) fn is_decided(&self) -> bool {
-        self.asked.iter().all(|it| it.verdict.is_some())
-    }
-
-    /// Whether all decisions and results have arrived.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_decided() && self.client.is_empty()
+        self.approvals.iter().all(|it| it.verdict.is_some())
     }
 }
 
@@ -302,6 +291,15 @@ fn parsed<T: serde::de::DeserializeOwned>(value: &Value) -> Option<T> {
 
 fn hash(token: &str) -> String {
     Sha256::digest(token.as_bytes()).iter().map(|it| format!("{it:02x}")).collect()
+}
+
+/// Returns the reason recorded for a suspended turn.
+pub(crate) fn suspension_reason(for_approval: bool, for_client: bool) -> &'static str {
+    match (for_approval, for_client) {
+        (true, true) => "it waits for approval and for tools of the client",
+        (false, true) => "it waits for tools of the client",
+        (true, false) | (false, false) => "it waits for approval",
+    }
 }
 
 /// Returns the items that a run appends when it is suspended.

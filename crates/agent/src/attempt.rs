@@ -68,7 +68,7 @@ pub fn answer_in(body: &Body) -> Option<Arc<Message>> {
 
 /// Inserts attempts and their feedback among the messages of a turn, where they were made, so that a new message never
 /// changes what precedes it.
-pub(crate) fn woven(mut messages: Vec<Arc<Message>>, attempts: &[Attempt]) -> Vec<Arc<Message>> {
+pub(crate) fn with_attempts(mut messages: Vec<Arc<Message>>, attempts: &[Attempt]) -> Vec<Arc<Message>> {
     // From the last to the first, so that an insertion does not shift the places still to come.
     for Attempt { message, feedback, place } in attempts.iter().rev() {
         let place = (*place).min(messages.len());

@@ -4,6 +4,7 @@ use contexture_compose::PrefixChange;
 use contexture_history::TurnStatus;
 use contexture_history::compaction::{Strategy, Trigger};
 use contexture_message::{Tokens, ToolCall, ToolOutput, Usage};
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -153,4 +154,25 @@ pub enum Event {
         /// The error message.
         message: String,
     },
+}
+
+/// The sender of a run's events. Events without a receiver are dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct Sink(UnboundedSender<Event>);
+
+impl Sink {
+    /// Returns a sink and the receiver of its events.
+    pub(crate) fn new() -> (Self, UnboundedReceiver<Event>) {
+        let (sender, events) = unbounded();
+        (Self(sender), events)
+    }
+
+    /// Returns a sink that drops its events.
+    pub(crate) fn dropping() -> Self {
+        Self::new().0
+    }
+
+    pub(crate) fn send(&self, event: Event) {
+        let _ = self.0.unbounded_send(event);
+    }
 }

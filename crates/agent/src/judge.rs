@@ -1,43 +1,51 @@
 //! Judges a final answer: against the output schema first, then against the constraints.
 //!
-//! An answer is accepted or retried with feedback, a bounded number of times and within the limits of the run; after
-//! that the run fails with the last answer. All failed asserts are reported in one message. Failed suggestions become
-//! remarks and change nothing.
+//! All failed asserts are reported in one message. Failed suggestions become remarks and change nothing.
 
 use std::sync::Arc;
 
 use contexture_compose::{Constraint, Pass, SchemaValidator};
-use contexture_message::Answer;
+use contexture_message::Message;
 use serde_json::Value;
 
 use crate::agent::Inner;
-use crate::checks::{Checked, Constraints, constraints};
+use crate::checks::{Checked, Constraints, Findings, constraints};
 use crate::offload::{Offload, offloaded};
 use crate::outcome::Remark;
 use crate::{AgentError, ConstraintFailure, output};
 
-/// The checks of a run, and how often answers have failed them.
+/// The checks of a run.
 pub(crate) struct Judge {
     schema: Option<(Arc<Value>, SchemaValidator)>,
     offload: Arc<dyn Offload>,
     definitions: Vec<Constraint>,
     constraints: Constraints,
-    repairs: Tries,
-    retries: Tries,
 }
 
-/// The verdict about a final answer.
-pub(crate) enum Judged {
+/// The judgement of a final answer.
+#[derive(Debug)]
+pub(crate) enum Judgement {
     /// The answer is accepted, with its value if there is a schema.
-    Stands(Option<Value>),
-    /// The model must try again, with this feedback.
-    Again(String),
+    Accepted(Option<Value>),
+    /// The answer does not match its schema.
+    Misfit { faults: Vec<String>, feedback: String },
+    /// The answer fails constraints.
+    Failed { failures: Vec<ConstraintFailure>, feedback: String },
+}
+
+impl Judgement {
+    /// Returns the feedback for the model, if the answer is rejected.
+    pub(crate) fn feedback(&self) -> Option<String> {
+        match self {
+            Judgement::Accepted(_) => None,
+            Judgement::Misfit { feedback, .. } | Judgement::Failed { feedback, .. } => Some(feedback.clone()),
+        }
+    }
 }
 
 impl Judge {
     /// Returns the judge of a run. It has the output schema, but no constraints yet.
     pub(crate) async fn new(agent: &Inner, pass: &Pass) -> Result<Self, AgentError> {
-        let config = &agent.config;
         let schema = pass.request().output.clone();
         let validator = match &schema {
             Some(schema) => Some(compiled(schema, &*agent.offload).await?),
@@ -48,8 +56,6 @@ impl Judge {
             offload: Arc::clone(&agent.offload),
             definitions: Vec::new(),
             constraints: Constraints::default(),
-            repairs: Tries::new(config.output_repairs),
-            retries: Tries::new(config.constraint_retries),
         })
     }
 
@@ -69,13 +75,8 @@ impl Judge {
         self.constraints.asserts()
     }
 
-    /// Judges an answer and returns the remarks of suggestions. If no further step is allowed (`may_repeat`), a
-    /// rejected answer is an error.
-    pub(crate) async fn judge(
-        &mut self,
-        answer: &Answer,
-        may_repeat: bool,
-    ) -> Result<(Judged, Vec<Remark>), AgentError> {
+    /// Judges an answer and returns the remarks of suggestions.
+    pub(crate) async fn judge(&self, answer: &Arc<Message>) -> (Judgement, Vec<Remark>) {
         let text = answer.joined_text();
         let value = match &self.schema {
             None => None,
@@ -83,22 +84,19 @@ impl Judge {
                 Ok(value) => Some(value),
                 Err(faults) => {
                     let feedback = output::feedback(&faults, schema);
-                    let again = |attempts| AgentError::OutputInvalid { faults, attempts, output: text };
-                    return self.repairs.again(may_repeat, feedback, again).map(|it| (it, Vec::new()));
+                    return (Judgement::Misfit { faults, feedback }, Vec::new());
                 }
             },
         };
-        let message = Arc::new(answer.message.clone());
-        let checked = Checked { text: text.as_str().into(), value: value.clone().map(Arc::new), message };
-        let findings = self.constraints.check(&checked).await;
-        let remarks = findings.suggestions.into_iter().map(remark).collect();
-        if findings.failures.is_empty() {
-            return Ok((Judged::Stands(value), remarks));
+        let message = Arc::clone(answer);
+        let checked = Checked { text: text.into(), value: value.clone().map(Arc::new), message };
+        let Findings { failures, suggestions } = self.constraints.check(&checked).await;
+        let remarks = suggestions.into_iter().map(remark).collect();
+        if failures.is_empty() {
+            return (Judgement::Accepted(value), remarks);
         }
-        let failures = findings.failures;
         let feedback = feedback(&failures);
-        let again = |attempts| AgentError::Constraints { failures, attempts, output: text };
-        self.retries.again(may_repeat, feedback, again).map(|it| (it, remarks))
+        (Judgement::Failed { failures, feedback }, remarks)
     }
 }
 
@@ -125,30 +123,4 @@ async fn compiled(schema: &Arc<Value>, offload: &dyn Offload) -> Result<SchemaVa
     };
     let late = || refused("it could not be compiled in time".to_owned());
     offloaded(offload, compile).await.ok_or_else(late)?.map_err(|err| refused(err.to_string()))
-}
-
-/// How often an answer was retried, and the limit.
-struct Tries {
-    made: u32,
-    most: u32,
-}
-
-impl Tries {
-    fn new(most: u32) -> Self {
-        Self { made: 0, most }
-    }
-
-    /// Lets the model try again, or fails once the limit is reached.
-    fn again(
-        &mut self,
-        may_repeat: bool,
-        feedback: String,
-        give_up: impl FnOnce(u32) -> AgentError,
-    ) -> Result<Judged, AgentError> {
-        if self.made >= self.most || !may_repeat {
-            return Err(give_up(self.made + 1));
-        }
-        self.made += 1;
-        Ok(Judged::Again(feedback))
-    }
 }

@@ -48,7 +48,7 @@ pub struct Outcome {
 impl Outcome {
     /// Returns the text of the model's last message.
     pub fn text(&self) -> String {
-        self.message.as_deref().map(crate::words::text_of).unwrap_or_default()
+        self.message.as_deref().map(Message::joined_text).unwrap_or_default()
     }
 
     /// Deserializes the answer: into the type of the prompt's output schema, or a `String` if it has none.

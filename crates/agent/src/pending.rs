@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::AgentError;
 use crate::approval::Waiting;
-use crate::resume::items_since;
+use crate::turn::items_since;
 
 /// What a suspended turn waits for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -46,7 +46,7 @@ impl Pending {
         let open = snapshot.state().open.filter(|it| it.status == TurnStatus::Suspended);
         let Some(open) = open else { return Ok(None) };
         let waiting = Waiting::read(&items_since(thread, open.began).await?);
-        let approvals = waiting.asked.iter().map(|it| PendingApproval {
+        let approvals = waiting.approvals.iter().map(|it| PendingApproval {
             id: it.id().to_owned(),
             call_id: it.call().id.clone(),
             tool: it.call().name.clone(),

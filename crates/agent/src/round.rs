@@ -14,11 +14,10 @@ use serde_json::Value;
 use tracing::Instrument;
 
 use crate::depth::is_output_too_deep;
-use crate::event::Event;
+use crate::event::{Event, Sink};
 use crate::invoke::{CallFailure, Site, span, timed_out, too_deep};
 use crate::middleware::{Denied, Layer, LayerKind};
 use crate::preview::bounded;
-use crate::run::Sink;
 use crate::tool::Tool;
 
 /// What the calls of one round share.
@@ -79,6 +78,13 @@ impl<'a> Round<'a> {
             let together = self.site.agent.config.concurrent_tools.max(1);
             answered.extend(stream::iter(running).buffered(together).collect::<Vec<_>>().await);
         }
+        answered
+    }
+
+    /// Answers a call without running it.
+    pub(crate) fn closed(&self, call: &ToolCall, output: ToolOutput) -> Answered {
+        let answered = Answered { call: call.clone(), output, whole: None };
+        self.sink.send(answered.event(None));
         answered
     }
 

@@ -23,8 +23,8 @@ use crate::compaction::{Learned, caps};
 use crate::outcome::Remark;
 use crate::own_tools::OwnTools;
 use crate::prefix::Moment;
-use crate::run::RunSpec;
-use crate::words::{text_of, with_text};
+use crate::spec::RunSpec;
+use crate::words::with_text;
 use crate::{AgentError, ClientToolError, prefix, sent};
 
 /// Assumed cache lifetime of a model whose cache rules are unknown. Most providers keep a prefix for five minutes.
@@ -36,7 +36,7 @@ pub(crate) struct Setting {
     pub(crate) prompt: Prompt,
     pub(crate) spec: RunSpec,
     /// The prompt's own messages beside the user's, once guarded. They stay the same in all passes of the turn.
-    pub(crate) own_words: Option<Arc<[Message]>>,
+    pub(crate) own_messages: Option<Arc<[Message]>>,
     /// The pass to repeat, if any: nothing in it is evaluated a second time.
     pub(crate) repeats: Option<Pass>,
     /// Inline blocks of the request. Once recorded, they are part of the turn's envelope.
@@ -73,7 +73,7 @@ impl Setting {
             agent,
             prompt,
             spec,
-            own_words: None,
+            own_messages: None,
             repeats: None,
             blocks: Vec::new(),
             cache: CacheState::default(),
@@ -94,7 +94,7 @@ impl Setting {
     }
 
     /// Runs the input guardrails on messages. Returns the messages and whether any of them was rewritten.
-    pub(crate) async fn guard_words(
+    pub(crate) async fn guard_messages(
         &self,
         pass: &Pass,
         messages: Vec<Message>,
@@ -102,7 +102,7 @@ impl Setting {
     ) -> Result<(Vec<Message>, bool), AgentError> {
         let (mut guarded, mut is_rewritten) = (Vec::with_capacity(messages.len()), false);
         for message in messages {
-            let outcome = self.guard(pass, GuardrailSide::Input, &text_of(&message)).await?;
+            let outcome = self.guard(pass, GuardrailSide::Input, &message.joined_text()).await?;
             remarks.extend(outcome.remarks);
             is_rewritten |= outcome.rewritten.is_some();
             guarded.push(match outcome.rewritten {
@@ -169,7 +169,7 @@ impl Setting {
                 results: Some(results),
                 turn: Some(in_flight),
                 in_flight: Vec::new(),
-                user: self.own_words.clone(),
+                user: self.own_messages.clone(),
             },
             reuse: self.repeats.as_ref().map(Reuse::same_call).or_else(|| before.map(Reuse::previous_step)),
             engine: self.agent.engine.clone(),

@@ -15,13 +15,13 @@ use crate::round::Answered;
 use crate::tool::check_name;
 
 /// Returns the item for text streamed before the model broke off, unless it is blank.
-pub(crate) fn spoken(text: String) -> Vec<NewItem> {
+pub(crate) fn partial_items(text: String) -> Vec<NewItem> {
     let text = Some(text).filter(|it| !it.trim().is_empty());
     text.map(|it| NewItem::from(Message::assistant(it))).into_iter().collect()
 }
 
 /// Returns the item for an answer, unless it is blank.
-pub(crate) fn said(message: &Arc<Message>) -> Vec<NewItem> {
+pub(crate) fn answer_items(message: &Arc<Message>) -> Vec<NewItem> {
     let message = Some(message).filter(|it| !it.is_blank());
     message.map(|it| NewItem::from(Arc::clone(it))).into_iter().collect()
 }
@@ -57,15 +57,6 @@ pub(crate) fn own_messages(pass: &Pass) -> Vec<Message> {
         SegmentBody::Nothing | SegmentBody::Tags(_) | SegmentBody::Tool(_) => Vec::new(),
     })
     .collect()
-}
-
-/// Returns all text of a message.
-pub(crate) fn text_of(message: &Message) -> String {
-    let texts = message.content.iter().filter_map(|it| match it {
-        Part::Text { text } => Some(text.as_str()),
-        Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => None,
-    });
-    texts.collect()
 }
 
 /// Replaces all text of a message. Thinking is removed too, since it may repeat what was taken out.

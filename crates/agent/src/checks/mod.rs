@@ -8,6 +8,6 @@ mod guardrail;
 mod rules;
 
 pub use constraint::{Checked, ConstraintCheck, ConstraintFailure, check_constraint, constraint};
-pub(crate) use constraint::{Constraints, constraints};
+pub(crate) use constraint::{Constraints, Findings, constraints};
 pub(crate) use guardrail::{Guarded, guard};
 pub use guardrail::{GuardrailCheck, GuardrailVerdict, check_guardrail, guardrail};

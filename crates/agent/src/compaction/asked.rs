@@ -10,8 +10,9 @@ use contexture_session::Thread;
 use tokio_util::sync::CancellationToken;
 
 use super::{Choice, CompactionReport, Compactions, Job, Made, Place, Reading, Relief, overflow};
-use crate::run::{RunSpec, Sink};
+use crate::event::Sink;
 use crate::setting::Setting;
+use crate::spec::RunSpec;
 use crate::{Agent, AgentError, prefix};
 
 /// The parameters of a requested compaction.
@@ -35,7 +36,7 @@ impl Agent {
     ) -> Result<CompactionReport, AgentError> {
         let CompactRequest { spec, cancel } = request;
         let mut setting = Setting {
-            own_words: Some(Arc::default()),
+            own_messages: Some(Arc::default()),
             ..Setting::new(Arc::clone(&self.0), prompt.untyped(), spec)
         };
         let work = asked(&mut setting, thread, &cancel);
@@ -61,7 +62,7 @@ async fn asked(
         Err(err) if overflow(&err).is_some() => setting.resolve_bare(&snapshot).await?,
         resolved => resolved?,
     };
-    let sink = Sink::unheard();
+    let sink = Sink::dropping();
     let mut done = Compactions::default();
     let mut limits = setting.agent.config.compaction.plans(setting.usable(&pass), Tokens(0));
     let place = Place::Thread(thread);

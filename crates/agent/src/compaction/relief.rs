@@ -29,8 +29,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Choice, CompactionReport, Job, Load, NoSummary, Place, Reading, Summarized, caps, shown_turns, summarized,
 };
+use crate::event::Sink;
 use crate::outcome::Remark;
-use crate::run::Sink;
 use crate::setting::Setting;
 use crate::{AgentError, Event};
 

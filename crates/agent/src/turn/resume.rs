@@ -6,21 +6,19 @@
 use std::sync::Arc;
 
 use contexture_compose::Prompt;
-use contexture_history::{Item, Seq, TurnStatus};
+use contexture_history::TurnStatus;
 use contexture_session::{NewItem, SessionError, Thread};
 use tokio_util::sync::CancellationToken;
 
+use super::executor::{Executor, NextPass, limits_of};
+use super::state::{Origin, TurnState};
+use super::{Entered, items_since};
 use crate::agent::Inner;
-use crate::approval::{self, Ruling, RunRecord, Waiting};
-use crate::attempt::Attempt;
-use crate::catch_panic::catch_panic;
+use crate::approval::{self, Ruling, RunRecord, Waiting, suspension_reason};
 use crate::client_tool::{self, AnswerRequest};
-use crate::outcome::Outcome;
+use crate::event::Sink;
 use crate::round::Answered;
-use crate::run::Sink;
-use crate::running::{Running, waits};
 use crate::setting::Setting;
-use crate::turn::watch;
 use crate::words::result_items;
 use crate::{AgentError, ApprovalError, ClientToolError, Event};
 
@@ -82,27 +80,15 @@ fn in_call_order(waiting: &Waiting, request: &AnswerRequest, max_bytes: usize) -
     each.collect()
 }
 
-/// Records a reply, and runs the turn to its end once no other reply is missing.
-pub(crate) async fn go_on(
+/// Records a reply to a suspended turn, and continues it.
+pub(super) async fn resume(
     agent: Arc<Inner>,
     prompt: Prompt,
     thread: Thread,
     reply: Reply,
     cancel: CancellationToken,
     sink: Sink,
-) -> Result<Outcome, AgentError> {
-    let watch = watch(&prompt, thread.id(), &sink);
-    watch.over(resume(agent, prompt, thread, reply, cancel, sink)).await
-}
-
-async fn resume(
-    agent: Arc<Inner>,
-    prompt: Prompt,
-    thread: Thread,
-    reply: Reply,
-    cancel: CancellationToken,
-    sink: Sink,
-) -> Result<Outcome, AgentError> {
+) -> Result<Entered, AgentError> {
     let name = thread.id().to_string();
     let snapshot = thread.refresh().await?;
     let open = snapshot.state().open.filter(|it| it.status == TurnStatus::Suspended);
@@ -132,31 +118,30 @@ async fn resume(
     let waiting = match admitted {
         Ok(waiting) => waiting,
         Err((err, waiting)) => {
-            turn.suspend(waits(!waiting.is_decided(), !waiting.client.is_empty()), Vec::new()).await?;
+            let reason = suspension_reason(!waiting.is_decided(), !waiting.client.is_empty());
+            turn.suspend(reason, Vec::new()).await?;
             return Err(err);
         }
     };
     let (items, events) = reply.items(&waiting, setting.agent.config.max_result_bytes);
     turn.append(items).await?;
     let items = items_since(&thread, open.began).await?;
-    let waiting = Waiting::read(&items);
     setting.look(&thread, &snapshot);
-    let mut running = Running::new(setting, turn, sink.clone(), cancel);
-    if let Reply::Decision(_) = reply {
-        let RunRecord { steps, usage, cost, .. } = waiting.run;
-        (running.steps, running.usage, running.cost) = (steps, usage, cost);
-    }
-    running.attempts = Attempt::read(&items);
-    running.started();
+    let origin = match reply {
+        Reply::Decision(_) => Origin::Decided,
+        Reply::Results(_) => Origin::ClientReplied,
+    };
+    let state = TurnState::replay(&items, origin, limits_of(&setting));
+    let pass = NextPass::Missing { guards: false };
+    let executor = Executor::new(setting, turn, state, pass, (sink.clone(), cancel));
     events.into_iter().for_each(|it| sink.send(it));
-    let result = catch_panic(running.go_on(waiting)).await;
-    running.settle(result).await
+    Ok(Entered::Running(Box::new(executor)))
 }
 
 /// Returns the setting that the run began with, changed by what the reply overrides.
 fn setting_of(agent: Arc<Inner>, prompt: Prompt, run: &RunRecord, reply: &Reply) -> Setting {
-    let RunRecord { spec, own_words, .. } = run.clone();
-    let mut setting = Setting { own_words, ..Setting::new(agent, prompt, spec) };
+    let RunRecord { spec, own_messages, .. } = run.clone();
+    let mut setting = Setting { own_messages, ..Setting::new(agent, prompt, spec) };
     if let Reply::Results(request) = reply {
         let spec = &mut setting.spec;
         spec.model = request.model.clone().or(spec.model.take());
@@ -164,19 +149,4 @@ fn setting_of(agent: Arc<Inner>, prompt: Prompt, run: &RunRecord, reply: &Reply)
         spec.client_tools = request.client_tools.clone().unwrap_or(std::mem::take(&mut spec.client_tools));
     }
     setting
-}
-
-pub(crate) async fn items_since(thread: &Thread, began: Seq) -> Result<Vec<Item>, AgentError> {
-    const PAGE: usize = 256;
-    let mut seq = Seq(began.0.saturating_sub(1));
-    let mut items = Vec::new();
-    loop {
-        let page = thread.after(seq, PAGE).await?;
-        let is_last = page.len() < PAGE;
-        seq = page.last().map_or(seq, |it| it.seq);
-        items.extend(page);
-        if is_last {
-            return Ok(items);
-        }
-    }
 }

@@ -7,9 +7,9 @@ use contexture_history::Turn;
 use contexture_message::{Message, Role};
 use contexture_session::Thread;
 
-use crate::run::RunRequest;
+use super::opening::open;
 use crate::setting::{CacheState, Setting};
-use crate::turn::open;
+use crate::spec::RunRequest;
 use crate::{Agent, AgentError, reminders};
 
 impl Agent {
@@ -32,7 +32,7 @@ impl Agent {
         setting.check_client_tools(&before).await?;
         let user = user.filter(|it| !it.is_blank()).map(|it| Message { role: Role::User, ..it });
         if user.is_none() {
-            setting.own_words = Some(Arc::default());
+            setting.own_messages = Some(Arc::default());
             let nothing = InFlightTurn::Recorded(Turn::new("in_flight", Vec::new()));
             return setting.resolve(&before, nothing, None).await;
         }

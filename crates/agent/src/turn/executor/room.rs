@@ -8,7 +8,7 @@ use contexture_history::{Turn, TurnStatus, window};
 use contexture_message::Usage;
 use contexture_model::{ModelError, ModelErrorKind};
 
-use super::{Break, Running};
+use super::{Break, Executor};
 use crate::AgentError;
 use crate::compaction::{CompactionReport, Load, MAX_RUNGS, Overflow, Place, Relief, overflow};
 
@@ -16,7 +16,7 @@ use crate::compaction::{CompactionReport, Load, MAX_RUNGS, Overflow, Place, Reli
 /// request it has answered, or to half.
 const MAX_REFUSALS: u32 = 3;
 
-impl Running {
+impl Executor {
     fn relief(&mut self) -> Relief<'_> {
         Relief {
             setting: &mut self.setting,
@@ -29,7 +29,7 @@ impl Running {
     }
 
     /// Summarises the oldest turns before the first call of the turn, if the history is too long.
-    pub(crate) async fn at_boundary(&mut self, pass: Pass) -> Result<Pass, AgentError> {
+    pub(super) async fn compact_at_boundary(&mut self, pass: Pass) -> Result<Pass, AgentError> {
         let relief = self.relief();
         let limits = relief.plan_limits(&pass);
         if !relief.may_summarise() {
@@ -137,7 +137,7 @@ impl Running {
     }
 
     /// Resolves the prompt. If the required content does not fit, makes room for it.
-    pub(crate) async fn resolve_with_room(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
+    pub(super) async fn resolve_with_room(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
         let resolved = match before {
             Some(_) => self.resolve(before).await,
             // The run begins or resumes a turn here; ageing was decided when the turn began.
@@ -147,7 +147,7 @@ impl Running {
     }
 
     /// Resolves the prompt for the same call after the log has changed. Nothing is evaluated a second time.
-    pub(crate) async fn resolve_again(&mut self, pass: &Pass) -> Result<Pass, AgentError> {
+    pub(super) async fn resolve_again(&mut self, pass: &Pass) -> Result<Pass, AgentError> {
         self.setting.repeats = Some(pass.clone());
         let resolved = self.resolve_as_it_is(None).await;
         let resolved = self.fitted(resolved, None).await;
@@ -183,7 +183,7 @@ impl Running {
             self.add_usage(&model, usage);
         }
         let remarks = std::mem::take(&mut self.compactions.remarks);
-        self.remarks(remarks);
+        self.remark(remarks);
     }
 }
 
