@@ -18,6 +18,8 @@ mod preview;
 mod recover;
 mod resume;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
