@@ -1,4 +1,4 @@
-//! The events of a run.
+//! The events of a run, and the data that they carry.
 
 use contexture_compose::PrefixChange;
 use contexture_history::TurnStatus;
@@ -7,8 +7,6 @@ use contexture_message::{Tokens, ToolCall, ToolOutput, Usage};
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use crate::{ApprovalRequest, CompactionReport};
 
 /// Where a tool call runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,6 +152,71 @@ pub enum Event {
         /// The error message.
         message: String,
     },
+}
+
+/// A request for a person's approval of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalRequest {
+    /// The id of the request.
+    pub id: String,
+    /// The secret that authorizes a decision. It is returned once and not stored.
+    pub token: String,
+    /// The id of the waiting call.
+    pub call_id: String,
+    /// The name of the tool.
+    pub tool: String,
+    /// The arguments of the call.
+    pub arguments: Value,
+}
+
+/// The report of a compaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompactionReport {
+    /// How the range was chosen.
+    pub strategy: Strategy,
+    /// What triggered the compaction.
+    pub trigger: Trigger,
+    /// How many messages of the conversation the model read before.
+    pub messages_before: usize,
+    /// How many messages the model reads after it.
+    pub messages_after: usize,
+    /// The cost of the messages before, as shown to the model.
+    pub tokens_before: Tokens,
+    /// The cost of the messages after.
+    pub tokens_after: Tokens,
+    /// The archive of the summarised range, such as `a3`; `None` if nothing changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive: Option<String>,
+    /// Whether the summarizer's summary was accepted.
+    pub accepted: bool,
+    /// Why the summary was not accepted, or why there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What replaces the range.
+    pub made: Made,
+}
+
+/// What replaces a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Made {
+    /// The summarizer's summary.
+    Summary,
+    /// Excerpts, extracted without a model.
+    Extract,
+    /// Nothing: the range is left out.
+    LeftOut,
+    /// The range itself: nothing was changed.
+    Unchanged,
+}
+
+/// A warning about a run that continued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// The source of the warning, such as `constraint:short`.
+    pub source: String,
+    /// The text of the warning.
+    pub message: String,
 }
 
 /// The sender of a run's events. Events without a receiver are dropped.

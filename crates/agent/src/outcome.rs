@@ -9,7 +9,8 @@ use contexture_session::ThreadId;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{AgentError, ApprovalRequest, CompactionReport};
+use crate::AgentError;
+use crate::event::{ApprovalRequest, CompactionReport, Remark};
 
 /// The outcome of a run.
 #[derive(Clone, Debug)]
@@ -100,13 +101,4 @@ impl Ended {
             Ended::Replayed => "replayed",
         }
     }
-}
-
-/// A warning about a run that continued.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remark {
-    /// The source of the warning, such as `constraint:short`.
-    pub source: String,
-    /// The text of the warning.
-    pub message: String,
 }

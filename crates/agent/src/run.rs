@@ -9,12 +9,10 @@ use futures::channel::mpsc::UnboundedReceiver;
 use futures::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 
-use crate::approval::{Decision, Proof, Ruling, Verdict};
-use crate::client_tool::AnswerRequest;
-use crate::event::Sink;
-use crate::spec::RunRequest;
-use crate::turn::{self, Entry, Reply};
-use crate::{Agent, AgentError, Event, Outcome};
+use crate::event::{Event, Sink};
+use crate::spec::{AnswerRequest, RunRequest};
+use crate::turn::{self, Decision, Entry, Proof, Reply, Ruling, Verdict};
+use crate::{Agent, AgentError, Outcome};
 
 impl Agent {
     /// Runs a prompt on a thread: one turn, to its end. Nothing happens until the run is polled; dropping it

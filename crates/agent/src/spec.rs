@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use contexture_compose::{InlineBlock, Scope};
-use contexture_message::{Message, Settings, ToolDefinition};
+use contexture_message::{Message, Settings, ToolDefinition, ToolOutput};
 use contexture_session::{NewItem, Policy};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -179,4 +179,26 @@ pub enum ResumePolicy {
     CloseCalls,
     /// Runs them again, for tools that may run twice. Calls that need approval still need it, unless it was given.
     RepeatCalls,
+}
+
+/// The results of calls that the client ran.
+#[derive(Clone, Debug, Default)]
+pub struct AnswerRequest {
+    /// The results by call id, in any order. Some may follow later: the turn waits for them.
+    pub results: Vec<(String, ToolOutput)>,
+    /// The tools that the client offers from now on; by default the same as before.
+    pub client_tools: Option<Vec<ToolDefinition>>,
+    /// The model to use from now on; by default that of the suspended run.
+    pub model: Option<String>,
+    /// The settings to use from now on; by default those of the suspended run.
+    pub settings: Option<Settings>,
+    /// Stops the run when cancelled.
+    pub cancel: CancellationToken,
+}
+
+impl AnswerRequest {
+    /// Returns a request with one result.
+    pub fn result(call_id: impl Into<String>, output: ToolOutput) -> Self {
+        Self { results: vec![(call_id.into(), output)], ..Self::default() }
+    }
 }

@@ -13,8 +13,8 @@ use contexture_history::{Transforms, Turn, without_media, without_thinking};
 use contexture_message::tokens::request_tokens;
 use contexture_message::{Breakpoint, Message, Request, Settings, TokenCounter, Tokens, ToolChoice};
 
-use super::SummaryCall;
-use crate::filled::filled;
+use super::summarizer::SummaryCall;
+use crate::text::fill;
 
 /// A range to summarise, and the model to ask.
 pub(crate) struct Inquiry<'a> {
@@ -127,7 +127,7 @@ impl PartCall {
             Some(so_far) => {
                 let so_far = self.within_limit(so_far);
                 let values = [("so_far", so_far), ("text", text), ("question", &*self.call.prompt.user)];
-                filled(include_str!("../templates/summary_part.txt"), &values)
+                fill(include_str!("templates/summary_part.txt"), &values)
             }
         };
         let mut request = (*self.call.request).clone();

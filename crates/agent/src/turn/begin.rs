@@ -13,12 +13,12 @@ use super::executor::{Executor, NextPass, Opened, Since, limits_of};
 use super::opening::{Opening, open_with_room};
 use super::recover::{Recovery, is_known, recover, replayed};
 use super::state::{Origin, TurnState};
+use crate::AgentError;
 use crate::agent::Inner;
 use crate::compaction::caps;
 use crate::event::Sink;
-use crate::setting::{CacheState, Setting};
-use crate::spec::RunRequest;
-use crate::{AgentError, ResumePolicy, prefix, reminders};
+use crate::request::{CacheState, Resolver, is_unpinned, reminders_envelope};
+use crate::spec::{ResumePolicy, RunRequest};
 
 /// Begins the turn of a request.
 pub(super) async fn begin(
@@ -32,53 +32,53 @@ pub(super) async fn begin(
     // User input always gets the user role, whatever role the caller set. A blank message counts as none.
     let user = user.filter(|it| !it.is_blank()).map(|it| Message { role: Role::User, ..it });
     let cache = CacheState { refresh, ..CacheState::default() };
-    let mut setting = Setting { blocks, cache, ..Setting::new(agent, prompt, spec) };
+    let mut resolver = Resolver { blocks, cache, ..Resolver::new(agent, prompt, spec) };
     let place = thread.clone().with_policy(policy);
     let recovery = resume.map(|policy| Recovery { policy, has_user: user.is_some() });
     if is_known(&place, key.as_deref(), &cancel).await? {
         // The log already has the input of this turn, so it is not resolved or guarded as if it were new.
         if recovery.is_some() {
-            setting.named_tools()?;
-            setting.check_client_tools(&place.get()).await?;
-            setting.look(&place, &*place.refresh().await?);
+            resolver.named_tools()?;
+            resolver.check_client_tools(&place.get()).await?;
+            resolver.look(&place, &*place.refresh().await?);
         }
         let config = TurnConfig { key, resume: recovery.is_some(), policy, items: Vec::new() };
         let closing = Recovery { policy: ResumePolicy::CloseCalls, has_user: user.is_some() };
         return match begun(&thread, config, &cancel).await? {
             Begun::Replayed(outcome) => {
-                Ok(Entered::Replayed(replayed(thread.id(), &setting.prompt, outcome)))
+                Ok(Entered::Replayed(replayed(thread.id(), &resolver.prompt, outcome)))
             }
             // Keys are never forgotten, so this cannot be a new turn.
             Begun::Resumed(turn) | Begun::Running(turn) => {
-                recover(setting, turn, recovery.unwrap_or(closing), (sink, cancel)).await
+                recover(resolver, turn, recovery.unwrap_or(closing), (sink, cancel)).await
             }
         };
     }
     let opened = async {
-        setting.check_client_tools(&place.get()).await?;
-        open_with_room(&mut setting, &place, user, &sink, &cancel).await
+        resolver.check_client_tools(&place.get()).await?;
+        open_with_room(&mut resolver, &place, user, &sink, &cancel).await
     };
     let opened = cancel.run_until_cancelled(opened).await;
     let (Opening { before, aged, pass, user, mut remarks }, compactions) =
         opened.ok_or(AgentError::Cancelled)??;
 
-    let reminders = reminders::envelope(&reminders, &mut remarks);
+    let reminders = reminders_envelope(&reminders, &mut remarks);
     let n_hidden = items.len() + usize::from(reminders.is_some()) + usize::from(aged.is_some());
     let envelope = pass.envelope().map(|text| NewItem::envelope(EnvelopeTag::SystemContext, text));
     let opening = opening_items(user, envelope.into_iter().chain(reminders)).chain(items);
     // The shortened views of this pass are recorded with the turn that needs them.
-    let caps = setting.caps.take().map(|it| caps::record(&it));
+    let caps = resolver.caps.take().map(|it| caps::record(&it));
     let items: Vec<NewItem> = aged.into_iter().chain(caps).chain(opening).collect();
     let n_items = items.len() as u64;
     let config = TurnConfig { key, resume: resume.is_some(), policy, items };
     let turn = match (begun(&thread, config, &cancel).await?, recovery) {
         // Another process began the turn in the meantime and was lost.
         (Begun::Resumed(turn), Some(recovery)) => {
-            return recover(setting, turn, recovery, (sink, cancel)).await;
+            return recover(resolver, turn, recovery, (sink, cancel)).await;
         }
         (Begun::Running(turn) | Begun::Resumed(turn), _) => turn,
         (Begun::Replayed(outcome), _) => {
-            return Ok(Entered::Replayed(replayed(thread.id(), &setting.prompt, outcome)));
+            return Ok(Entered::Replayed(replayed(thread.id(), &resolver.prompt, outcome)));
         }
     };
     // The pass is still valid unless another writer appended something, the turn adds hidden context that the pass
@@ -92,16 +92,16 @@ pub(super) async fn begin(
         true => Since::HiddenContext,
         false => Since::OtherWriter,
     };
-    let pins = if is_next { setting.pins(&before, &pass) } else { Vec::new() };
-    setting.cache.is_pinned = is_next;
+    let pins = if is_next { resolver.pins(&before, &pass) } else { Vec::new() };
+    resolver.cache.is_pinned = is_next;
     if !is_next {
         // The other writer may have pinned the prefix and refreshed the provider's cache.
-        setting.cache.idle = None;
-        setting.cache.refresh = refresh || prefix::is_unpinned(&now);
+        resolver.cache.idle = None;
+        resolver.cache.refresh = refresh || is_unpinned(&now);
     }
-    let state = TurnState::replay(&[], Origin::Begun, limits_of(&setting));
+    let state = TurnState::replay(&[], Origin::Begun, limits_of(&resolver));
     let pass = NextPass::Opened(Box::new(Opened { pass, pins, since }));
-    let executor = Executor::new(setting, turn, state, pass, (sink, cancel));
+    let executor = Executor::new(resolver, turn, state, pass, (sink, cancel));
     Ok(Entered::Running(Box::new(executor.after(compactions, remarks))))
 }
 

@@ -10,33 +10,42 @@
 //! recover ┘                        └── judge, wait, end ┘
 //! ```
 
+mod attempt;
 mod begin;
 mod executor;
+mod items;
 mod next;
 mod opening;
+mod pending;
 mod preview;
 mod recover;
 mod resume;
 mod state;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use contexture_compose::Prompt;
 use contexture_history::{Item, Seq};
 use contexture_session::{Thread, ThreadId};
+use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+pub use self::attempt::answer_in;
 use self::executor::Executor;
+pub use self::pending::{Pending, PendingApproval};
 pub(crate) use self::resume::Reply;
+pub use self::waiting::{Decision, Verdict, waiting_calls};
+pub(crate) use self::waiting::{Proof, Ruling};
+use crate::AgentError;
 use crate::agent::Inner;
-use crate::catch_panic::catch_panic;
-use crate::event::Sink;
+use crate::event::{Event, Sink};
 use crate::outcome::Outcome;
 use crate::spec::RunRequest;
-use crate::{AgentError, Event};
 
 /// What starts a run.
 pub(crate) enum Entry {
@@ -111,4 +120,12 @@ pub(crate) async fn items_since(thread: &Thread, began: Seq) -> Result<Vec<Item>
             return Ok(items);
         }
     }
+}
+
+/// Awaits work and turns a panic in it into an error.
+pub(crate) async fn catch_panic<T, E: From<AgentError>>(
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let result = AssertUnwindSafe(work).catch_unwind().await;
+    result.unwrap_or_else(|_| Err(AgentError::Panicked.into()))
 }

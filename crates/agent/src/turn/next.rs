@@ -14,9 +14,9 @@ use contexture_compose::StopCondition;
 use contexture_message::ToolCall;
 
 use super::state::{CallStatus, Origin, Received, Round, TurnState};
-use crate::ResumePolicy;
-use crate::judge::Judgement;
+use crate::checks::Judgement;
 use crate::outcome::Ended;
+use crate::spec::ResumePolicy;
 
 /// What a turn does next.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,12 +8,11 @@ use contexture_message::{Message, Role};
 use contexture_session::{NewItem, Snapshot, Thread};
 use tokio_util::sync::CancellationToken;
 
+use super::items::own_messages;
 use crate::AgentError;
-use crate::compaction::{Compactions, MAX_RUNGS, Place, Relief, overflow};
-use crate::event::Sink;
-use crate::outcome::Remark;
-use crate::setting::Setting;
-use crate::words::own_messages;
+use crate::event::{Remark, Sink};
+use crate::relief::{Compactions, MAX_RUNGS, Place, Relief, overflow};
+use crate::request::Resolver;
 
 /// The input of a turn, resolved and guarded.
 pub(crate) struct Opening {
@@ -28,26 +27,26 @@ pub(crate) struct Opening {
 
 /// Opens a turn. If the required content does not fit, makes room for it first.
 pub(crate) async fn open_with_room(
-    setting: &mut Setting,
+    resolver: &mut Resolver,
     thread: &Thread,
     user: Option<Message>,
     sink: &Sink,
     cancel: &CancellationToken,
 ) -> Result<(Opening, Compactions), AgentError> {
     let before = thread.get();
-    setting.look(thread, &before);
-    let aged = setting.age(thread, None).await?;
-    let mut opened = open(setting, &before, user.clone()).await.map(|it| Opening { aged, ..it });
+    resolver.look(thread, &before);
+    let aged = resolver.age(thread, None).await?;
+    let mut opened = open(resolver, &before, user.clone()).await.map(|it| Opening { aged, ..it });
     let mut done = Compactions::default();
     for _ in 0..MAX_RUNGS {
         let Some(overflow) = opened.as_ref().err().and_then(overflow) else { break };
         let said = user.as_ref().map(|it| said(&thread.get(), std::slice::from_ref(it)));
         let place = Place::Thread(thread);
-        let mut relief = Relief { setting, place, said, cancel, sink, done: &mut done };
-        if !relief.step(overflow).await? && !setting.dare() {
+        let mut relief = Relief { resolver, place, said, cancel, sink, done: &mut done };
+        if !relief.step(overflow).await? && !resolver.dare() {
             break;
         }
-        opened = open(setting, &thread.get(), user.clone()).await;
+        opened = open(resolver, &thread.get(), user.clone()).await;
     }
     Ok((opened?, done))
 }
@@ -56,13 +55,13 @@ pub(crate) async fn open_with_room(
 /// the prompt's own messages take its place. Both are fixed for the whole turn, so that no later pass brings back what
 /// a guardrail removed.
 pub(crate) async fn open(
-    setting: &mut Setting,
+    resolver: &mut Resolver,
     before: &Arc<Snapshot>,
     user: Option<Message>,
 ) -> Result<Opening, AgentError> {
     let given: Vec<Message> = user.into_iter().collect();
-    let pass = setting.resolve(before, InFlightTurn::New(said(before, &given)), None).await?;
-    setting.check_tools(&pass)?;
+    let pass = resolver.resolve(before, InFlightTurn::New(said(before, &given)), None).await?;
+    resolver.check_tools(&pass)?;
     let own = own_messages(&pass);
     let (mut user, own) = if given.is_empty() { (own, Vec::new()) } else { (given, own) };
     let mut remarks = Vec::new();
@@ -70,12 +69,12 @@ pub(crate) async fn open(
         // Guardrails also run for a turn without any input.
         user.push(Message::parts(Role::User, Vec::new()));
     }
-    let (mut user, is_rewritten) = setting.guard_messages(&pass, user, &mut remarks).await?;
+    let (mut user, is_rewritten) = resolver.guard_messages(&pass, user, &mut remarks).await?;
     user.retain(|it| !it.is_blank());
-    let (own, is_own_rewritten) = setting.guard_messages(&pass, own, &mut remarks).await?;
-    setting.own_messages = Some(own.into());
+    let (own, is_own_rewritten) = resolver.guard_messages(&pass, own, &mut remarks).await?;
+    resolver.own_messages = Some(own.into());
     let pass = match is_rewritten || is_own_rewritten {
-        true => setting.resolve(before, InFlightTurn::New(said(before, &user)), None).await?,
+        true => resolver.resolve(before, InFlightTurn::New(said(before, &user)), None).await?,
         false => pass,
     };
     let before = Arc::clone(before);

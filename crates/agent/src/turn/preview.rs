@@ -8,9 +8,9 @@ use contexture_message::{Message, Role};
 use contexture_session::Thread;
 
 use super::opening::open;
-use crate::setting::{CacheState, Setting};
+use crate::request::{CacheState, Resolver, recorded_with_reminders};
 use crate::spec::RunRequest;
-use crate::{Agent, AgentError, reminders};
+use crate::{Agent, AgentError};
 
 impl Agent {
     /// Returns the first request that the next turn on a thread would send. No model is called and nothing is written.
@@ -25,24 +25,25 @@ impl Agent {
     ) -> Result<Pass, AgentError> {
         let RunRequest { spec, user, blocks, reminders, refresh, .. } = request;
         let cache = CacheState { refresh, ..CacheState::default() };
-        let setting = Setting::new(Arc::clone(&self.0), prompt.untyped(), spec);
-        let mut setting = Setting { blocks, cache, ..setting };
+        let resolver = Resolver::new(Arc::clone(&self.0), prompt.untyped(), spec);
+        let mut resolver = Resolver { blocks, cache, ..resolver };
         let before = thread.get();
-        setting.look(thread, &before);
-        setting.check_client_tools(&before).await?;
+        resolver.look(thread, &before);
+        resolver.check_client_tools(&before).await?;
         let user = user.filter(|it| !it.is_blank()).map(|it| Message { role: Role::User, ..it });
         if user.is_none() {
-            setting.own_messages = Some(Arc::default());
+            resolver.own_messages = Some(Arc::default());
             let nothing = InFlightTurn::Recorded(Turn::new("in_flight", Vec::new()));
-            return setting.resolve(&before, nothing, None).await;
+            return resolver.resolve(&before, nothing, None).await;
         }
-        let opening = open(&mut setting, &before, user).await?;
-        let Some(turn) = reminders::recorded(before.turn().next(), &opening.user, &opening.pass, &reminders)
+        let opening = open(&mut resolver, &before, user).await?;
+        let Some(turn) =
+            recorded_with_reminders(before.turn().next(), &opening.user, &opening.pass, &reminders)
         else {
             return Ok(opening.pass);
         };
         // Nothing is evaluated a second time, since only the envelope of the reminders is new.
-        setting.repeats = Some(opening.pass);
-        setting.resolve(&before, InFlightTurn::Recorded(turn), None).await
+        resolver.repeats = Some(opening.pass);
+        resolver.resolve(&before, InFlightTurn::Recorded(turn), None).await
     }
 }

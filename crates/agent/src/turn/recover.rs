@@ -23,13 +23,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::executor::{Executor, NextPass, limits_of};
 use super::state::{Origin, TurnState};
+use super::waiting::Waiting;
 use super::{Entered, items_since};
-use crate::approval::Waiting;
+use crate::AgentError;
+use crate::checks;
 use crate::event::Sink;
 use crate::outcome::{Ended, Outcome};
-use crate::setting::Setting;
-use crate::words::calls_of;
-use crate::{AgentError, ResumePolicy, output};
+use crate::request::Resolver;
+use crate::spec::ResumePolicy;
+use crate::text::calls_of;
 
 /// How to recover a turn.
 #[derive(Clone, Copy)]
@@ -52,7 +54,7 @@ pub(super) async fn is_known(
 
 /// Recovers a turn from its log.
 pub(super) async fn recover(
-    mut setting: Setting,
+    mut resolver: Resolver,
     turn: RunningTurn,
     recovery: Recovery,
     (sink, cancel): (Sink, CancellationToken),
@@ -66,11 +68,11 @@ pub(super) async fn recover(
         }
     };
     if !recovery.has_user {
-        setting.own_messages.get_or_insert_default();
+        resolver.own_messages.get_or_insert_default();
     }
-    let state = TurnState::replay(&items, Origin::Recovered(recovery.policy), limits_of(&setting));
+    let state = TurnState::replay(&items, Origin::Recovered(recovery.policy), limits_of(&resolver));
     let pass = NextPass::Missing { guards: true };
-    Ok(Entered::Running(Box::new(Executor::new(setting, turn, state, pass, (sink, cancel)))))
+    Ok(Entered::Running(Box::new(Executor::new(resolver, turn, state, pass, (sink, cancel)))))
 }
 
 /// Returns the outcome of a run whose turn had already finished under the same key.
@@ -103,6 +105,6 @@ pub(super) fn replayed(thread: &ThreadId, prompt: &Prompt, outcome: TurnOutcome)
 fn value_of(prompt: &Prompt, answer: &Message) -> Option<Value> {
     let schema = prompt.definition().output.as_ref().filter(|_| calls_of(answer).next().is_none())?;
     let validator = SchemaValidator::new(schema.value()).ok()?;
-    let value = output::json(&answer.joined_text()).ok()?;
+    let value = checks::json(&answer.joined_text()).ok()?;
     validator.is_valid(&value).then_some(value)
 }

@@ -12,15 +12,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::executor::{Executor, NextPass, limits_of};
 use super::state::{Origin, TurnState};
+use super::waiting::{Ruling, RunRecord, Waiting, admit_results, decided, suspension_reason};
 use super::{Entered, items_since};
 use crate::agent::Inner;
-use crate::approval::{self, Ruling, RunRecord, Waiting, suspension_reason};
-use crate::client_tool::{self, AnswerRequest};
-use crate::event::Sink;
-use crate::round::Answered;
-use crate::setting::Setting;
-use crate::words::result_items;
-use crate::{AgentError, ApprovalError, ClientToolError, Event};
+use crate::error::{AgentError, ApprovalError, ClientToolError};
+use crate::event::{Event, Sink};
+use crate::request::Resolver;
+use crate::spec::AnswerRequest;
+use crate::tools::{Answered, result_items};
 
 /// A reply to a suspended turn.
 pub(crate) enum Reply {
@@ -35,7 +34,7 @@ impl Reply {
     fn admit(&self, waiting: &Waiting, thread: &str, prompt: &str) -> Result<(), AgentError> {
         match self {
             Reply::Decision(ruling) => waiting.admit(ruling, thread)?,
-            Reply::Results(request) => client_tool::admit(waiting, &request.results, thread)?,
+            Reply::Results(request) => admit_results(waiting, &request.results, thread)?,
         }
         if waiting.run.prompt == prompt {
             return Ok(());
@@ -61,7 +60,7 @@ impl Reply {
     /// Returns the items that record the reply, and the events that announce it.
     fn items(&self, waiting: &Waiting, max_bytes: usize) -> (Vec<NewItem>, Vec<Event>) {
         match self {
-            Reply::Decision(ruling) => (vec![approval::decided(ruling)], Vec::new()),
+            Reply::Decision(ruling) => (vec![decided(ruling)], Vec::new()),
             Reply::Results(request) => {
                 let answered = in_call_order(waiting, request, max_bytes);
                 let events = answered.iter().map(|it| it.event(None)).collect();
@@ -95,11 +94,11 @@ pub(super) async fn resume(
     let open = open.ok_or_else(|| reply.not_waiting(&name))?;
     let waiting = Waiting::read(&items_since(&thread, open.began).await?);
     reply.admit(&waiting, &name, prompt.id())?;
-    let mut setting = setting_of(agent, prompt, &waiting.run, &reply);
+    let mut resolver = setting_of(agent, prompt, &waiting.run, &reply);
     // The agent in this process may lack a tool that the run began with.
-    setting.named_tools()?;
+    resolver.named_tools()?;
     if matches!(reply, Reply::Results(AnswerRequest { client_tools: Some(_), .. })) {
-        setting.check_client_tools(&snapshot).await?;
+        resolver.check_client_tools(&snapshot).await?;
     }
     let resumed = cancel.run_until_cancelled(thread.resume(open.turn)).await;
     let mut turn = match resumed.ok_or(AgentError::Cancelled)? {
@@ -109,7 +108,7 @@ pub(super) async fn resume(
     // Another process may have replied while this one waited for the turn.
     let admitted = match items_since(&thread, open.began).await.map(|it| Waiting::read(&it)) {
         _ if cancel.is_cancelled() => Err((AgentError::Cancelled, waiting)),
-        Ok(now) => match reply.admit(&now, &name, setting.prompt.id()) {
+        Ok(now) => match reply.admit(&now, &name, resolver.prompt.id()) {
             Ok(()) => Ok(now),
             Err(err) => Err((err, now)),
         },
@@ -123,30 +122,30 @@ pub(super) async fn resume(
             return Err(err);
         }
     };
-    let (items, events) = reply.items(&waiting, setting.agent.config.max_result_bytes);
+    let (items, events) = reply.items(&waiting, resolver.agent.config.max_result_bytes);
     turn.append(items).await?;
     let items = items_since(&thread, open.began).await?;
-    setting.look(&thread, &snapshot);
+    resolver.look(&thread, &snapshot);
     let origin = match reply {
         Reply::Decision(_) => Origin::Decided,
         Reply::Results(_) => Origin::ClientReplied,
     };
-    let state = TurnState::replay(&items, origin, limits_of(&setting));
+    let state = TurnState::replay(&items, origin, limits_of(&resolver));
     let pass = NextPass::Missing { guards: false };
-    let executor = Executor::new(setting, turn, state, pass, (sink.clone(), cancel));
+    let executor = Executor::new(resolver, turn, state, pass, (sink.clone(), cancel));
     events.into_iter().for_each(|it| sink.send(it));
     Ok(Entered::Running(Box::new(executor)))
 }
 
-/// Returns the setting that the run began with, changed by what the reply overrides.
-fn setting_of(agent: Arc<Inner>, prompt: Prompt, run: &RunRecord, reply: &Reply) -> Setting {
+/// Returns the resolver that the run began with, changed by what the reply overrides.
+fn setting_of(agent: Arc<Inner>, prompt: Prompt, run: &RunRecord, reply: &Reply) -> Resolver {
     let RunRecord { spec, own_messages, .. } = run.clone();
-    let mut setting = Setting { own_messages, ..Setting::new(agent, prompt, spec) };
+    let mut resolver = Resolver { own_messages, ..Resolver::new(agent, prompt, spec) };
     if let Reply::Results(request) = reply {
-        let spec = &mut setting.spec;
+        let spec = &mut resolver.spec;
         spec.model = request.model.clone().or(spec.model.take());
         spec.settings = request.settings.clone().unwrap_or(std::mem::take(&mut spec.settings));
         spec.client_tools = request.client_tools.clone().unwrap_or(std::mem::take(&mut spec.client_tools));
     }
-    setting
+    resolver
 }

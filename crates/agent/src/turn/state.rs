@@ -10,11 +10,11 @@ use contexture_compose::StopCondition;
 use contexture_history::Item;
 use contexture_message::{Message, Part, Role, ToolCall, Usage};
 
-use crate::ResumePolicy;
-use crate::approval::{Verdict, Waiting};
-use crate::attempt::Attempt;
-use crate::judge::Judgement;
-use crate::words::calls_of;
+use super::attempt::Attempt;
+use super::waiting::{Verdict, Waiting};
+use crate::checks::Judgement;
+use crate::spec::ResumePolicy;
+use crate::text::calls_of;
 
 /// The state of a turn.
 #[derive(Debug)]

@@ -8,11 +8,11 @@ use contexture_history::{Application, Body, Cost, Item, Seq, Timestamp, TurnNo, 
 use contexture_message::{Message, Part, Role, Tokens, ToolCall, ToolOutput, ToolResult};
 use serde_json::{Value, json};
 
+use super::attempt::Attempt;
 use super::next::{Action, Ending, Treatment, next};
 use super::state::{CallStatus, Limits, Origin, TurnState};
 use crate::ResumePolicy;
-use crate::attempt::Attempt;
-use crate::judge::Judgement;
+use crate::checks::Judgement;
 
 /// Replays the lines above the origin (`begun`, `decided`, `client replied`, `recovered, close` or `recovered, repeat`)
 /// and applies those below it. Returns the action after the replay and after each line. The only caller of the API.
@@ -71,7 +71,9 @@ fn item(line: &str) -> Item {
             let result = ToolResult { call_id: rest.to_owned(), name: "look".to_owned(), output };
             Body::Message(Message::parts(Role::Tool, vec![Part::ToolResult(result)]).into())
         }
-        "attempt" => own("contexture.attempt", json!({"message": Message::assistant(rest), "feedback": "no"})),
+        "attempt" => {
+            own("contexture.attempt", json!({"message": Message::assistant(rest), "feedback": "no"}))
+        }
         "suspended" => {
             let client_calls: Vec<&str> = rest.split_whitespace().collect();
             let usage = json!({"input_tokens": 5, "output_tokens": 5});
@@ -83,9 +85,10 @@ fn item(line: &str) -> Item {
             own("contexture.approval", json!({"id": rest, "call": call, "token_sha256": ""}))
         }
         "approved" => own("contexture.approval_decision", json!({"id": rest, "verdict": "approve"})),
-        "denied" => {
-            own("contexture.approval_decision", json!({"id": rest, "verdict": {"deny": {"reason": "too much"}}}))
-        }
+        "denied" => own(
+            "contexture.approval_decision",
+            json!({"id": rest, "verdict": {"deny": {"reason": "too much"}}}),
+        ),
         other => panic!("no item `{other}`"),
     };
     let cost = Cost { counter: Arc::from(""), tokens: Tokens(0) };
@@ -143,13 +146,19 @@ fn shown(action: &Action) -> String {
             let each = calls.iter().map(|(call, treatment)| match treatment {
                 Treatment::Run => format!("run {}", call.id),
                 Treatment::RunApproved => format!("run approved {}", call.id),
-                Treatment::Deny { reason } => format!("deny {} ({})", call.id, reason.as_deref().unwrap_or("-")),
+                Treatment::Deny { reason } => {
+                    format!("deny {} ({})", call.id, reason.as_deref().unwrap_or("-"))
+                }
                 Treatment::Interrupt => format!("interrupt {}", call.id),
             });
             each.collect::<Vec<_>>().join(", ")
         }
-        Action::Ask { approvals, client } => format!("ask: approve {}, client {}", ids(approvals), ids(client)),
-        Action::Wait { for_decision, client } => format!("wait: decision {for_decision}, client {}", ids(client)),
+        Action::Ask { approvals, client } => {
+            format!("ask: approve {}, client {}", ids(approvals), ids(client))
+        }
+        Action::Wait { for_decision, client } => {
+            format!("wait: decision {for_decision}, client {}", ids(client))
+        }
         Action::End(Ending::Ended(ended)) => format!("end: {ended:?}"),
         Action::End(ending) => format!("end: {ending:?}"),
     }

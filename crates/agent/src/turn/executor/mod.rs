@@ -24,23 +24,24 @@ use contexture_session::{NewItem, RunningTurn};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::attempt::{Attempt, with_attempts};
+use super::catch_panic;
+use super::items::{answer_items, own_messages};
 use super::next::{Action, Ending, next};
 use super::state::{Limits, Origin, TurnState};
-use crate::approval::{self, ApprovalRequest, RunRecord, suspension_reason};
-use crate::attempt::{Attempt, with_attempts};
-use crate::catch_panic::catch_panic;
-use crate::compaction::Compactions;
-use crate::event::Sink;
-use crate::judge::{Judge, Judgement};
-use crate::outcome::{Ended, Outcome, Remark};
-use crate::round::Answered;
-use crate::setting::Setting;
-use crate::words::{answer_items, calls_of, own_messages, result_items};
-use crate::{AgentError, Event, sent};
+use super::waiting::{RunRecord, suspension, suspension_reason};
+use crate::AgentError;
+use crate::checks::{Judge, Judgement};
+use crate::event::{ApprovalRequest, Event, Remark, Sink};
+use crate::outcome::{Ended, Outcome};
+use crate::relief::Compactions;
+use crate::request::{Resolver, sent_record};
+use crate::text::calls_of;
+use crate::tools::{Answered, result_items};
 
 /// Runs a turn from its state to its end.
 pub(crate) struct Executor {
-    setting: Setting,
+    resolver: Resolver,
     turn: RunningTurn,
     sink: Sink,
     cancel: CancellationToken,
@@ -120,14 +121,14 @@ impl<E: Into<AgentError>> From<E> for Break {
 impl Executor {
     /// Returns the executor of a turn in some state.
     pub(crate) fn new(
-        setting: Setting,
+        resolver: Resolver,
         turn: RunningTurn,
         state: TurnState,
         pass: NextPass,
         (sink, cancel): (Sink, CancellationToken),
     ) -> Self {
         let mut executor = Self {
-            setting,
+            resolver,
             turn,
             sink,
             cancel,
@@ -191,8 +192,8 @@ impl Executor {
     /// Warns, in the first turn of a thread, that the model's context window is unknown.
     fn warn_of_window(&mut self) {
         let snapshot = self.turn.snapshot();
-        let model = self.setting.model_on(&snapshot).unwrap_or_default();
-        let (facts, is_assumed) = self.setting.facts(&model).with_window();
+        let model = self.resolver.model_on(&snapshot).unwrap_or_default();
+        let (facts, is_assumed) = self.resolver.facts(&model).with_window();
         if let Some(window) = facts.context_window.filter(|_| is_assumed && self.turn.turn() == TurnNo(1)) {
             let message =
                 format!("the context window of `{model}` is not known: {window} tokens are assumed");
@@ -252,20 +253,20 @@ impl Executor {
     /// Resolves the prompt and guards its own messages, as at the start of a turn.
     async fn guarded_pass(&mut self) -> Result<Pass, AgentError> {
         let pass = self.resolve_with_room(None).await?;
-        if self.setting.own_messages.is_some() {
+        if self.resolver.own_messages.is_some() {
             return Ok(pass);
         }
         let mut remarks = Vec::new();
-        let guarding = self.setting.guard_messages(&pass, own_messages(&pass), &mut remarks);
+        let guarding = self.resolver.guard_messages(&pass, own_messages(&pass), &mut remarks);
         let (own, is_rewritten) = attend(&mut self.turn, &self.cancel, guarding).await?;
         self.remark(remarks);
-        self.setting.own_messages = Some(own.into());
+        self.resolver.own_messages = Some(own.into());
         if is_rewritten { self.resolve_with_room(None).await } else { Ok(pass) }
     }
 
     /// Resolves the prompt for the current state of the turn, after deciding what has aged.
     async fn resolve(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
-        if let Some(aged) = self.setting.age(&self.turn.thread(), None).await? {
+        if let Some(aged) = self.resolver.age(&self.turn.thread(), None).await? {
             self.turn.append(vec![aged]).await?;
         }
         self.resolve_as_it_is(before).await
@@ -275,11 +276,11 @@ impl Executor {
     async fn resolve_as_it_is(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
         let snapshot = self.turn.snapshot();
         let in_flight = InFlightTurn::Recorded(self.in_flight());
-        let resolving = self.setting.resolve(&snapshot, in_flight, before);
+        let resolving = self.resolver.resolve(&snapshot, in_flight, before);
         let pass = attend(&mut self.turn, &self.cancel, resolving).await?;
-        let pins = self.setting.pins(&snapshot, &pass);
+        let pins = self.resolver.pins(&snapshot, &pass);
         self.pin(pins).await?;
-        self.setting.cache.is_pinned = true;
+        self.resolver.cache.is_pinned = true;
         Ok(pass)
     }
 
@@ -329,7 +330,7 @@ impl Executor {
     fn ask(&mut self, approvals: Vec<ToolCall>, client: Vec<ToolCall>) -> End {
         let approvals = self.approval_requests(approvals);
         let mut items = self.take_unwritten();
-        items.extend(approval::suspension(&self.record(&client), &approvals));
+        items.extend(suspension(&self.record(&client), &approvals));
         let message = self.state.round.as_ref().map(|it| Arc::clone(&it.message));
         let end = suspended(!approvals.is_empty(), client);
         End { items, message, approvals, ..end }
@@ -337,11 +338,11 @@ impl Executor {
 
     /// Returns what another process needs to continue the turn.
     fn record(&self, client_calls: &[ToolCall]) -> RunRecord {
-        let (setting, spent) = (&self.setting, self.state.spent);
+        let (resolver, spent) = (&self.resolver, self.state.spent);
         RunRecord {
-            prompt: setting.prompt.id().to_owned(),
-            spec: setting.spec.clone(),
-            own_messages: setting.own_messages.clone(),
+            prompt: resolver.prompt.id().to_owned(),
+            spec: resolver.spec.clone(),
+            own_messages: resolver.own_messages.clone(),
             client_calls: client_calls.iter().map(|it| it.id.clone()).collect(),
             steps: spent.steps,
             usage: spent.usage,
@@ -411,9 +412,9 @@ impl Executor {
     async fn settle(self, result: Result<End, Break>) -> Result<Outcome, AgentError> {
         let (thread, turn_no) = (self.turn.thread().id().clone(), self.turn.turn());
         let snapshot = self.turn.snapshot();
-        let called = self.passes.last().and(self.setting.cache.previous.as_ref());
-        let sent = called.and_then(|it| sent::record(&snapshot, it));
-        let learned = self.setting.learned_record(&snapshot, self.passes.last());
+        let called = self.passes.last().and(self.resolver.cache.previous.as_ref());
+        let sent = called.and_then(|it| sent_record(&snapshot, it));
+        let learned = self.resolver.learned_record(&snapshot, self.passes.last());
         let with_sent = |items: Vec<NewItem>| items.into_iter().chain(sent).chain(learned).collect();
         let (status, reason, written, result) = match result {
             Ok(mut end) => {
@@ -475,10 +476,10 @@ fn suspended(for_decision: bool, client_calls: Vec<ToolCall>) -> End {
 }
 
 /// Returns the limits of a run.
-pub(crate) fn limits_of(setting: &Setting) -> Limits {
-    let config = &setting.agent.config;
+pub(crate) fn limits_of(resolver: &Resolver) -> Limits {
+    let config = &resolver.agent.config;
     Limits {
-        stop_when: setting.prompt.definition().stop_when.clone(),
+        stop_when: resolver.prompt.definition().stop_when.clone(),
         max_steps: config.max_steps,
         output_repairs: config.output_repairs,
         constraint_retries: config.constraint_retries,

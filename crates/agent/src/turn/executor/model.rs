@@ -13,12 +13,12 @@ use futures::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::{Break, Executor, NextPass, attend, guards_output};
-use crate::event::Sink;
-use crate::judge::Judge;
-use crate::outcome::Remark;
-use crate::watcher::{Called, Calling, Watcher};
-use crate::words::{answer_items, calls_of, make_calls_recordable, partial_items, with_text};
-use crate::{AgentError, Event, RunsOn};
+use crate::AgentError;
+use crate::checks::Judge;
+use crate::event::{Event, Remark, RunsOn, Sink};
+use crate::ports::{Called, Calling, Watcher};
+use crate::text::{calls_of, with_text};
+use crate::turn::items::{answer_items, make_calls_recordable, partial_items};
 
 /// A call that was reported to the watcher.
 struct Watched {
@@ -44,12 +44,12 @@ impl Executor {
         self.layers(&pass)?;
         let mut judge = match self.judge.take() {
             Some(judge) => judge,
-            None => Judge::new(&self.setting.agent, &pass).await?,
+            None => Judge::new(Arc::clone(&self.resolver.agent.offload), &pass).await?,
         };
         let answer = loop {
             pass = self.relieved(pass).await?;
             self.passes.push(pass.clone());
-            judge.follow(&self.setting.agent, &pass)?;
+            judge.follow(&pass, |id| self.resolver.agent.constraints.get(id).cloned())?;
             self.holds_back = judge.asserts() || guards_output(&pass);
             match self.call(&pass).await {
                 Ok(answer) => break answer,
@@ -76,7 +76,7 @@ impl Executor {
         }
         for call in calls_of(&message) {
             let (id, name, arguments) = (call.id.clone(), call.name.clone(), call.arguments.clone());
-            let is_of_client = self.setting.is_of_client(&name);
+            let is_of_client = self.resolver.is_of_client(&name);
             let runs = if is_of_client { RunsOn::Client } else { RunsOn::Server };
             self.sink.send(Event::ToolCall { id, name, arguments, runs });
         }
@@ -96,7 +96,7 @@ impl Executor {
             cache_key: Some(self.turn.thread().id().to_string()),
         };
         let watched = self.calling(pass, &call);
-        let stream = self.setting.agent.model.stream(call);
+        let stream = self.resolver.agent.model.stream(call);
         let collecting = collect_answer(stream, self.sink.clone(), self.cancel.clone(), self.holds_back);
         let collected = self.turn.while_alive(Box::pin(collecting)).await?;
         self.called(pass, watched, &collected);
@@ -104,7 +104,7 @@ impl Executor {
         make_calls_recordable(&mut answer.message, &self.turn.snapshot(), &pass.request().tools);
         self.remember(pass, answer.usage);
         self.account(pass, &answer);
-        self.setting.prompt.hooks().generated(&answer);
+        self.resolver.prompt.hooks().generated(&answer);
         Ok(answer)
     }
 
@@ -115,8 +115,8 @@ impl Executor {
             None => Arc::new(pass.sent().unreported()),
         };
         self.turn.thread().remember(Arc::clone(&sent));
-        self.setting.cache.previous = Some(sent);
-        self.setting.cache.idle = None;
+        self.resolver.cache.previous = Some(sent);
+        self.resolver.cache.idle = None;
     }
 
     /// Adds up the cost of a call and sends an event with its usage.
@@ -125,10 +125,10 @@ impl Executor {
         self.add_usage(pass.request().model.as_deref().unwrap_or_default(), answer.usage);
         self.warn_of_limits(answer.usage);
         let Usage { input_tokens, output_tokens, cache_read_tokens, .. } = answer.usage;
-        self.setting.answered(pass, input_tokens);
-        let (usable, window_assumed) = self.setting.window(pass);
+        self.resolver.answered(pass, input_tokens);
+        let (usable, window_assumed) = self.resolver.window(pass);
         // If the provider reports no usage, our own count is the best estimate.
-        let counted = || self.setting.learned.unwrap_or_default().projected(pass.total_tokens());
+        let counted = || self.resolver.learned.unwrap_or_default().projected(pass.total_tokens());
         let read = if input_tokens > 0 { input_tokens as f64 } else { f64::from(counted().0) };
         let budget_used_pct = usable.map(|it| (read / f64::from(it.0) * 1000.0).round() / 10.0);
         let reconciled = pass.reconcile(answer.usage);
@@ -147,13 +147,13 @@ impl Executor {
     pub(super) fn add_usage(&mut self, model: &str, usage: Usage) {
         let spent = &mut self.state.spent;
         spent.usage += usage;
-        let cost = self.setting.facts(model).price.and_then(|it| it.of(usage));
+        let cost = self.resolver.facts(model).price.and_then(|it| it.of(usage));
         spent.cost = spent.cost.zip(cost).map(|(sum, cost)| sum + cost);
     }
 
     /// Warns, once, about limits that can't be enforced because the usage or cost is unknown.
     fn warn_of_limits(&mut self, usage: Usage) {
-        let conditions = &self.setting.prompt.definition().stop_when;
+        let conditions = &self.resolver.prompt.definition().stop_when;
         let unknown = conditions.iter().filter_map(|it| unenforced(it, usage, self.state.spent.cost));
         let new = unknown.filter(|it| !self.remarks.contains(it)).collect();
         self.remark(new);
@@ -166,7 +166,7 @@ impl Executor {
         if (text.is_empty() && is_no_answer) || !guards_output(pass) {
             return Ok(answer);
         }
-        let guarding = self.setting.guard(pass, GuardrailSide::Output, &text);
+        let guarding = self.resolver.guard(pass, GuardrailSide::Output, &text);
         let guarded = attend(&mut self.turn, &self.cancel, guarding).await?;
         self.remark(guarded.remarks);
         if let Some(text) = guarded.rewritten {
@@ -177,16 +177,16 @@ impl Executor {
 
     /// Reports a call to the watcher before it is made.
     fn calling(&self, pass: &Pass, call: &ModelCall) -> Option<Watched> {
-        let watcher = self.setting.agent.watcher.as_ref()?;
-        let target = self.setting.agent.model.target(call);
+        let watcher = self.resolver.agent.watcher.as_ref()?;
+        let target = self.resolver.agent.model.target(call);
         self.notify(pass, target.clone(), &**watcher, |watcher, call| watcher.calling(call));
-        Some(Watched { began: self.setting.agent.time.now(), target })
+        Some(Watched { began: self.resolver.agent.time.now(), target })
     }
 
     /// Reports the result of a call to the watcher.
     fn called(&self, pass: &Pass, watched: Option<Watched>, result: &Result<Answer, Break>) {
-        let (Some(watched), Some(watcher)) = (watched, &self.setting.agent.watcher) else { return };
-        let took = self.setting.agent.time.now().0.saturating_sub(watched.began.0);
+        let (Some(watched), Some(watcher)) = (watched, &self.resolver.agent.watcher) else { return };
+        let took = self.resolver.agent.time.now().0.saturating_sub(watched.began.0);
         let usage = result.as_ref().map_or_else(|_| Usage::default(), |it| it.usage);
         let called = Called {
             took: Duration::from_millis(u64::try_from(took).unwrap_or(0)),
@@ -211,7 +211,7 @@ impl Executor {
         let call = Calling {
             thread: &thread,
             turn: self.turn.turn(),
-            prompt: self.setting.prompt.id(),
+            prompt: self.resolver.prompt.id(),
             step: self.state.spent.steps + 1,
             pass,
             target,

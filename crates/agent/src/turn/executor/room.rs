@@ -10,7 +10,9 @@ use contexture_model::{ModelError, ModelErrorKind};
 
 use super::{Break, Executor};
 use crate::AgentError;
-use crate::compaction::{CompactionReport, Load, MAX_RUNGS, Overflow, Place, Relief, overflow};
+use crate::compaction::Load;
+use crate::event::CompactionReport;
+use crate::relief::{MAX_RUNGS, Overflow, Place, Relief, overflow};
 
 /// How many refusals a turn survives. Each lowers the limit: to the size that the provider named, to the largest
 /// request it has answered, or to half.
@@ -19,7 +21,7 @@ const MAX_REFUSALS: u32 = 3;
 impl Executor {
     fn relief(&mut self) -> Relief<'_> {
         Relief {
-            setting: &mut self.setting,
+            resolver: &mut self.resolver,
             place: Place::Turn(&mut self.turn),
             said: None,
             cancel: &self.cancel,
@@ -55,7 +57,7 @@ impl Executor {
     /// Returns how many finished turns the prompt shows.
     fn n_shown_turns(&self) -> usize {
         let snapshot = self.turn.snapshot();
-        let limit = self.setting.prompt.definition().history.limit;
+        let limit = self.resolver.prompt.definition().history.limit;
         let shown = window(snapshot.turns(), limit, &*self.turn.thread().counter());
         shown.kept().filter(|it| is_settled(it)).count()
     }
@@ -77,8 +79,8 @@ impl Executor {
     fn due(&mut self, pass: &Pass) -> Option<(Strategy, Trigger)> {
         let limits = self.relief().plan_limits(pass);
         let used = Load::of(pass).used;
-        let learned = self.setting.learned.unwrap_or_default();
-        let by_report = self.setting.window(pass).0.and_then(|it| due(learned.projected(used), it, &limits));
+        let learned = self.resolver.learned.unwrap_or_default();
+        let by_report = self.resolver.window(pass).0.and_then(|it| due(learned.projected(used), it, &limits));
         let by_refusal = learned.most().and_then(|it| due(used, it, &limits));
         let is_full = |it: &Option<(Strategy, Trigger)>| matches!(it, Some((Strategy::ReactiveFull, _)));
         if is_full(&by_refusal) { by_refusal } else { by_report.or(by_refusal) }
@@ -119,7 +121,7 @@ impl Executor {
             return Err(broke);
         }
         self.n_refusals += 1;
-        let learned = self.setting.refused(&self.turn.snapshot(), pass.total_tokens(), &refusal);
+        let learned = self.resolver.refused(&self.turn.snapshot(), pass.total_tokens(), &refusal);
         self.turn.append(learned.into_iter().collect()).await?;
         let mut relief = self.relief();
         let limits = relief.plan_limits(pass);
@@ -148,10 +150,10 @@ impl Executor {
 
     /// Resolves the prompt for the same call after the log has changed. Nothing is evaluated a second time.
     pub(super) async fn resolve_again(&mut self, pass: &Pass) -> Result<Pass, AgentError> {
-        self.setting.repeats = Some(pass.clone());
+        self.resolver.repeats = Some(pass.clone());
         let resolved = self.resolve_as_it_is(None).await;
         let resolved = self.fitted(resolved, None).await;
-        self.setting.repeats = None;
+        self.resolver.repeats = None;
         resolved
     }
 
@@ -163,7 +165,7 @@ impl Executor {
     ) -> Result<Pass, AgentError> {
         for _ in 0..MAX_RUNGS {
             let Some(overflow) = resolved.as_ref().err().and_then(overflow) else { break };
-            if !self.relief().step(overflow).await? && !self.setting.dare() {
+            if !self.relief().step(overflow).await? && !self.resolver.dare() {
                 break;
             }
             resolved = self.resolve_as_it_is(before).await;
@@ -178,7 +180,7 @@ impl Executor {
     fn account_for_relief(&mut self, pass: &Pass) {
         let usage = std::mem::take(&mut self.compactions.usage);
         if usage != Usage::default() {
-            let model = self.setting.agent.config.compaction.model.clone();
+            let model = self.resolver.agent.config.compaction.model.clone();
             let model = model.or_else(|| pass.request().model.clone()).unwrap_or_default();
             self.add_usage(&model, usage);
         }

@@ -4,14 +4,12 @@ use contexture_compose::Pass;
 use contexture_history::interrupted;
 use contexture_message::{ToolCall, ToolOutput};
 
-use super::super::next::Treatment;
-use super::super::state::CallStatus;
 use super::{Break, Executor, NextPass};
 use crate::AgentError;
-use crate::approval::ApprovalRequest;
-use crate::invoke::Site;
-use crate::middleware::{Layer, layer};
-use crate::round::{Answered, Round};
+use crate::event::ApprovalRequest;
+use crate::tools::{Answered, Layer, Round, Site, layer};
+use crate::turn::next::Treatment;
+use crate::turn::state::CallStatus;
 
 impl Executor {
     /// Runs calls, or answers them without running them. Calls that need approval or belong to the client stay open.
@@ -20,12 +18,19 @@ impl Executor {
         self.pass = NextPass::Outdated(pass.clone());
         let layers = self.layers(&pass)?;
         let thread = self.turn.thread();
-        let result_tokens = self.setting.results(&thread.get()).max_tokens_per_recent_tool_result;
-        let agent = &self.setting.agent;
-        let (turn, cancel) = (self.turn.turn(), &self.cancel);
-        let site = Site { agent, layers: &layers, thread: &thread, turn, result_tokens, cancel };
-        let round = Round { site, pass: &pass, sink: &self.sink };
-        let is_of_client = |it: &ToolCall| self.setting.is_of_client(&it.name);
+        let result_tokens = self.resolver.results(&thread.get()).max_tokens_per_recent_tool_result;
+        let agent = &self.resolver.agent;
+        let site = Site {
+            limits: agent.call_limits(),
+            time: &*agent.time,
+            layers: &layers,
+            thread: &thread,
+            turn: self.turn.turn(),
+            result_tokens,
+            cancel: &self.cancel,
+        };
+        let round = Round { site, toolbox: &agent.toolbox, pass: &pass, sink: &self.sink };
+        let is_of_client = |it: &ToolCall| self.resolver.is_of_client(&it.name);
         let open = calls.iter().filter(|(_, it)| *it == Treatment::Run).filter_map(|(call, _)| match call {
             call if is_of_client(call) => Some((call.id.clone(), CallStatus::NeedsClient)),
             call => round.asks(call).then(|| (call.id.clone(), CallStatus::NeedsApproval)),
@@ -61,15 +66,15 @@ impl Executor {
 
     /// Returns the middleware around the tool calls of a pass: the agent's, then the prompt's.
     pub(super) fn layers(&self, pass: &Pass) -> Result<Vec<Layer>, AgentError> {
-        let known = |id: &str| self.setting.agent.middleware.get(id).cloned();
+        let known = |id: &str| self.resolver.agent.toolbox.middleware.get(id).cloned();
         let named = pass.extras().tool_middleware.iter().map(|it| layer(it, known));
-        let own = self.setting.agent.layers.iter().cloned().map(Ok);
+        let own = self.resolver.agent.toolbox.layers.iter().cloned().map(Ok);
         own.chain(named).collect()
     }
 
     /// Returns requests to approve these calls.
     pub(super) fn approval_requests(&self, calls: Vec<ToolCall>) -> Vec<ApprovalRequest> {
-        let secrets = &self.setting.agent.secrets;
+        let secrets = &self.resolver.agent.secrets;
         let each = calls.into_iter().map(|call| ApprovalRequest {
             id: format!("{}:{}:{}", self.turn.thread().id(), self.turn.turn(), call.id),
             token: secrets.next(),

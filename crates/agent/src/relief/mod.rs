@@ -1,0 +1,13 @@
+//! Makes conversations fit: in a running turn, before one begins, and on request.
+//!
+//! The [`ladder`] says which steps are taken in which order. A [`job`] is one of them: a range that is summarised.
+
+mod job;
+mod ladder;
+mod on_request;
+mod place;
+mod reading;
+
+pub(crate) use ladder::{Compactions, MAX_RUNGS, Overflow, Relief, overflow};
+pub use on_request::CompactRequest;
+pub(crate) use place::Place;
