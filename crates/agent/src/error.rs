@@ -145,13 +145,13 @@ pub enum ApprovalError {
         approval: String,
     },
     /// The request was already decided.
-    #[error("approval `{approval}` was decided before")]
+    #[error("approval `{approval}` is already decided")]
     Decided {
         /// The id of the request.
         approval: String,
     },
     /// Another prompt began the turn.
-    #[error("the turn that waits was begun by prompt `{theirs}`, not by `{ours}`")]
+    #[error("the suspended turn belongs to prompt `{theirs}`, not to `{ours}`")]
     OtherPrompt {
         /// The prompt that began the turn.
         theirs: String,
@@ -196,7 +196,7 @@ pub enum ClientToolError {
         thread: String,
     },
     /// Another prompt began the turn.
-    #[error("the turn that waits was begun by prompt `{theirs}`, not by `{ours}`")]
+    #[error("the suspended turn belongs to prompt `{theirs}`, not to `{ours}`")]
     OtherPrompt {
         /// The prompt that began the turn.
         theirs: String,
@@ -223,6 +223,6 @@ impl ClientToolError {
 pub struct ConstraintFailure {
     /// The id of the constraint.
     pub id: String,
-    /// What is wrong with the answer, as told to the model.
+    /// What is wrong with the answer, as reported to the model.
     pub feedback: String,
 }

@@ -29,10 +29,10 @@ pub(crate) async fn offloaded<T: Send + 'static>(
     offload: &dyn Offload,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
-    let (say, mut said) = oneshot::channel();
+    let (sender, mut receiver) = oneshot::channel();
     // The receiver may be gone by then, which is fine.
-    offload.run(Box::new(move || drop(say.send(work())))).await;
-    said.try_recv().ok().flatten()
+    offload.run(Box::new(move || drop(sender.send(work())))).await;
+    receiver.try_recv().ok().flatten()
 }
 
 /// Runs work on the current thread, for programs that have nothing else to do.

@@ -136,7 +136,7 @@ impl Agent {
 
     /// Whether a call needs approval before it runs. Returns an error if the call would not run anyway.
     pub fn needs_approval(&self, tool: &str, arguments: &Value) -> Result<bool, ToolCallError> {
-        Ok(self.callable(tool, arguments)?.asks(arguments))
+        Ok(self.callable(tool, arguments)?.requires_approval(arguments))
     }
 
     /// Runs one of the agent's tools outside of a turn and returns its raw value. The agent's own middleware
@@ -182,7 +182,7 @@ impl Agent {
     pub async fn call(&self, thread: &Thread, request: ToolRequest) -> Result<Value, ToolCallError> {
         let ToolRequest { tool: name, arguments, call_id, approved, cancel } = request;
         let tool = match self.callable(&name, &arguments) {
-            Ok(tool) if approved || !tool.asks(&arguments) => tool,
+            Ok(tool) if approved || !tool.requires_approval(&arguments) => tool,
             refused => {
                 take_apart(arguments);
                 return Err(refused.err().unwrap_or(ToolCallError::NeedsApproval { tool: name }));

@@ -108,8 +108,8 @@ pub(crate) fn constraints(
     known: impl Fn(&str) -> Option<Arc<dyn ConstraintCheck>>,
 ) -> Result<Constraints, AgentError> {
     let each = definitions.iter().map(|it| {
-        let brought = it.runner.as_ref().and_then(Runner::get::<Arc<dyn ConstraintCheck>>);
-        let check = match brought.cloned().or_else(|| known(&it.id)) {
+        let carried = it.runner.as_ref().and_then(Runner::get::<Arc<dyn ConstraintCheck>>);
+        let check = match carried.cloned().or_else(|| known(&it.id)) {
             Some(check) => check,
             None => Arc::new(InlineConstraint::new(it).map_err(|reason| AgentError::Unknown {
                 source_of: format!("constraint:{}", it.id),

@@ -69,8 +69,8 @@ pub(crate) async fn guard(
 ) -> Result<Guarded, AgentError> {
     let mut guarded = Guarded { rewritten: None, remarks: Vec::new() };
     for definition in definitions.iter().filter(|it| it.on == side) {
-        let brought = definition.runner.as_ref().and_then(Runner::get::<Arc<dyn GuardrailCheck>>);
-        let check = match brought.cloned().or_else(|| known(&definition.id)) {
+        let carried = definition.runner.as_ref().and_then(Runner::get::<Arc<dyn GuardrailCheck>>);
+        let check = match carried.cloned().or_else(|| known(&definition.id)) {
             Some(check) => check,
             None => Arc::new(InlineGuardrail::new(definition).map_err(|reason| AgentError::Unknown {
                 source_of: format!("guardrail:{}", definition.id),

@@ -18,7 +18,7 @@ pub(crate) struct Ageing {
 }
 
 /// The conditions of the decision.
-pub(crate) struct Terms<'a> {
+pub(crate) struct AgeingRules<'a> {
     pub(crate) limits: &'a ResultLimits,
     /// Hidden context older than this many turns may be left out.
     pub(crate) hidden_turns: Option<usize>,
@@ -31,7 +31,7 @@ pub(crate) struct Terms<'a> {
 pub(crate) async fn ageing(
     thread: &Thread,
     snapshot: &Snapshot,
-    terms: &Terms<'_>,
+    terms: &AgeingRules<'_>,
 ) -> Result<Ageing, SessionError> {
     let results = results_edit(snapshot, terms.limits, &*thread.counter()).map(|it| terms.decide(&it));
     let may_hide = terms.hidden_turns.is_some_and(|turns| snapshot.turns().len() > turns);
@@ -41,7 +41,7 @@ pub(crate) async fn ageing(
     let items = thread.view().await?.items;
     let hidden = hidden_edit(&items, snapshot.state(), terms.hidden_turns);
     let hidden = hidden.map(|Hidden { edit, last, is_overdue }| match is_overdue && terms.must.is_none() {
-        true => (forced(&edit, "it is more than twice as old as may be"), last),
+        true => (forced(&edit, "it is more than twice as old as allowed"), last),
         false => (terms.decide(&edit), last),
     });
     let state = snapshot.state();
@@ -55,7 +55,7 @@ pub(crate) async fn ageing(
     })
 }
 
-impl Terms<'_> {
+impl AgeingRules<'_> {
     fn decide(&self, edit: &Edit) -> EditDecision {
         match self.must {
             Some(why) => forced(edit, why),

@@ -12,11 +12,11 @@ mod request;
 mod summarizer;
 mod summary;
 
-pub(crate) use ageing::{Ageing, Terms, ageing};
+pub(crate) use ageing::{Ageing, AgeingRules, ageing};
 pub use config::CompactionConfig;
 pub(crate) use learned::Learned;
 pub(crate) use load::Load;
-pub(crate) use request::{Inquiry, Questions};
+pub(crate) use request::{SummaryInput, SummaryRequests};
 pub(crate) use summarizer::ModelSummarizer;
 pub use summarizer::{Summarized, Summarizer, SummaryCall};
 pub(crate) use summary::{Material, Replacement};

@@ -59,14 +59,14 @@ impl Material {
     /// Decides what replaces the range.
     pub(crate) fn settle(
         &self,
-        said: Result<Summarized, BoxError>,
+        summary: Result<Summarized, BoxError>,
         counter: &dyn TokenCounter,
     ) -> Replacement {
-        let reason = match said {
+        let reason = match summary {
             Err(err) => format!("the summariser failed: {err}"),
-            Ok(said) => match judge(&said.text, &self.facts, self.plan.before, &self.rules, counter) {
+            Ok(summary) => match judge(&summary.text, &self.facts, self.plan.before, &self.rules, counter) {
                 SummaryVerdict::Accepted { text, .. } => {
-                    let facts = self.with_quoted(&said.text, counter);
+                    let facts = self.with_quoted(&summary.text, counter);
                     return Replacement { text: Some(Ok(text)), facts, made: Made::Summary, reason: None };
                 }
                 SummaryVerdict::Rejected { flaws } => {

@@ -16,11 +16,12 @@ use contexture_session::{NewArchive, SessionError, Thread, View};
 use futures::FutureExt;
 use futures::future::{Either, select};
 
-use super::reading::Reading;
+use super::reading::ShownSize;
 use crate::AgentError;
 use crate::agent::Inner;
 use crate::compaction::{
-    Inquiry, Material, ModelSummarizer, Questions, Replacement, Summarized, Summarizer, SummaryCall,
+    Material, ModelSummarizer, Replacement, Summarized, Summarizer, SummaryCall, SummaryInput,
+    SummaryRequests,
 };
 use crate::event::{CompactionReport, Made};
 use crate::request::Resolver;
@@ -75,7 +76,7 @@ impl Job {
     }
 
     /// Returns the requests for the summarizer. Their messages look as they were sent, with previews of large results.
-    pub(crate) fn questions(&self, resolver: &Resolver, pass: &contexture_compose::Pass) -> Questions {
+    pub(crate) fn requests(&self, resolver: &Resolver, pass: &contexture_compose::Pass) -> SummaryRequests {
         let span = &self.material.plan.span;
         let snapshot = self.thread.get();
         let old = snapshot.n_old_results();
@@ -85,7 +86,7 @@ impl Job {
         let messages = window(&turns, None, &*self.counter).messages().messages;
         let model = resolver.agent.config.compaction.model.as_deref();
         let (counter, room) = resolver.summary_room(&snapshot, pass, model);
-        let inquiry = Inquiry {
+        let inquiry = SummaryInput {
             pass,
             model,
             is_beginning: span.start == 0,
@@ -97,12 +98,12 @@ impl Job {
             room,
             counter,
         };
-        inquiry.questions()
+        inquiry.requests()
     }
 
     /// Decides what replaces the range.
-    pub(crate) fn settle(&self, said: Result<Summarized, BoxError>) -> Replacement {
-        self.material.settle(said, &*self.counter)
+    pub(crate) fn settle(&self, summary: Result<Summarized, BoxError>) -> Replacement {
+        self.material.settle(summary, &*self.counter)
     }
 
     /// Returns the archive to commit.
@@ -115,7 +116,7 @@ impl Job {
         &self,
         committed: Result<(), SessionError>,
         outcome: Replacement,
-        (before, after): (Reading, Reading),
+        (before, after): (ShownSize, ShownSize),
     ) -> Result<CompactionReport, SessionError> {
         let Replacement { mut made, mut reason, .. } = outcome;
         match committed {
@@ -230,34 +231,37 @@ impl<E: Into<BoxError>> From<E> for NoSummary {
 }
 
 /// Summarises a range within the configured timeout. A panic in the summarizer counts as a failure.
-pub(crate) async fn summarized(agent: Arc<Inner>, questions: Questions) -> Result<Summarized, NoSummary> {
+pub(crate) async fn summarized(
+    agent: Arc<Inner>,
+    requests: SummaryRequests,
+) -> Result<Summarized, NoSummary> {
     let own = || -> Arc<dyn Summarizer> { Arc::new(ModelSummarizer(Arc::clone(&agent.model))) };
     let summarizer = agent.summarizer.clone().unwrap_or_else(own);
     let limit = Duration::from_secs(u64::from(agent.config.compaction.summary_timeout_s.max(1)));
-    let work = AssertUnwindSafe(ask(summarizer, questions)).catch_unwind();
+    let work = AssertUnwindSafe(ask(summarizer, requests)).catch_unwind();
     match select(std::pin::pin!(work), agent.time.sleep(limit)).await {
-        Either::Left((Ok(said), _)) => said,
+        Either::Left((Ok(summary), _)) => summary,
         Either::Left((Err(_), _)) => Err("it panicked".into()),
         Either::Right(_) => Err(format!("it took longer than {} s", limit.as_secs()).into()),
     }
 }
 
-async fn ask(summarizer: Arc<dyn Summarizer>, questions: Questions) -> Result<Summarized, NoSummary> {
+async fn ask(summarizer: Arc<dyn Summarizer>, requests: SummaryRequests) -> Result<Summarized, NoSummary> {
     let summary_of = async |call: SummaryCall| {
         let request = Arc::clone(&call.request);
-        let said = summarizer.summarize(call).await;
-        said.map_err(|err| NoSummary { err, request: Some(request) })
+        let summary = summarizer.summarize(call).await;
+        summary.map_err(|err| NoSummary { err, request: Some(request) })
     };
-    match questions {
-        Questions::NoRoom => Err("its window has no room for a summary".into()),
-        Questions::Whole(call) => summary_of(call).await,
-        Questions::Parts(texts, part_call) => {
+    match requests {
+        SummaryRequests::NoRoom => Err("its window has no room for a summary".into()),
+        SummaryRequests::Whole(call) => summary_of(call).await,
+        SummaryRequests::Parts(texts, part_call) => {
             let mut usage = Usage::default();
             let mut so_far: Option<String> = None;
             for text in texts {
-                let said = summary_of(part_call.of(so_far.as_deref(), &text)).await?;
-                usage += said.usage;
-                so_far = Some(said.text);
+                let part = summary_of(part_call.of(so_far.as_deref(), &text)).await?;
+                usage += part.usage;
+                so_far = Some(part.text);
             }
             Ok(Summarized { text: so_far.unwrap_or_default(), usage })
         }

@@ -27,8 +27,8 @@ use contexture_model::{ModelError, ModelErrorKind};
 use tokio_util::sync::CancellationToken;
 
 use super::job::{Choice, Job, NoSummary, summarized};
-use super::place::Place;
-use super::reading::{Reading, shown_turns};
+use super::log_writer::LogWriter;
+use super::reading::{ShownSize, shown_turns};
 use crate::AgentError;
 use crate::compaction::{Load, Summarized, caps};
 use crate::event::{CompactionReport, Event, Remark, Sink};
@@ -81,9 +81,9 @@ pub(crate) fn overflow(err: &AgentError) -> Option<Overflow> {
 /// Makes room for a request.
 pub(crate) struct Relief<'a> {
     pub(crate) resolver: &'a mut Resolver,
-    pub(crate) place: Place<'a>,
+    pub(crate) log: LogWriter<'a>,
     /// The turn in flight, if it is not recorded yet.
-    pub(crate) said: Option<Turn>,
+    pub(crate) unrecorded: Option<Turn>,
     pub(crate) cancel: &'a CancellationToken,
     pub(crate) sink: &'a Sink,
     pub(crate) done: &'a mut Compactions,
@@ -96,7 +96,7 @@ impl Relief<'_> {
         if self.age("the window is full").await? {
             return Ok(true);
         }
-        let preview = self.resolver.results(&self.place.snapshot()).preview_tokens;
+        let preview = self.resolver.results(&self.log.snapshot()).preview_tokens;
         Ok(self.lower(&[ReadResult], overflow.excess, preview).await?
             || self.lower(&[UnreadResult], overflow.excess, preview).await?
             || self.summarise(overflow.trigger).await?
@@ -119,8 +119,8 @@ impl Relief<'_> {
 
     /// Marks everything as old that can be, whatever that does to the cache. Returns whether anything changed.
     pub(crate) async fn age(&mut self, why: &str) -> Result<bool, AgentError> {
-        let Some(aged) = self.resolver.age(&self.place.thread(), Some(why)).await? else { return Ok(false) };
-        self.place.append(vec![aged]).await?;
+        let Some(aged) = self.resolver.age(&self.log.thread(), Some(why)).await? else { return Ok(false) };
+        self.log.append(vec![aged]).await?;
         Ok(true)
     }
 
@@ -131,10 +131,10 @@ impl Relief<'_> {
         excess: Tokens,
         floor: Tokens,
     ) -> Result<bool, AgentError> {
-        let snapshot = self.place.snapshot();
-        let counter = self.place.thread().counter();
+        let snapshot = self.log.snapshot();
+        let counter = self.log.thread().counter();
         let mut turns = shown_turns(self.resolver, &snapshot, &*counter);
-        turns.extend(self.said.clone().map(|it| it.with_status(TurnStatus::InFlight)));
+        turns.extend(self.unrecorded.clone().map(|it| it.with_status(TurnStatus::InFlight)));
         let all: Vec<Shrinkable> = shrinkable(&turns, &*counter);
         let chosen = all.iter().filter(|it| kinds.contains(&it.kind));
         let before = self.resolver.caps(&snapshot);
@@ -142,8 +142,8 @@ impl Relief<'_> {
         let edit = edit_of(&all, &lowered);
         let Some(caps) = caps::with(&before, lowered, &turns) else { return Ok(false) };
         self.resolver.cache.edits.push(forced(&edit, "the window is full"));
-        if self.place.is_turn() {
-            self.place.append(vec![caps::record(&caps)]).await?;
+        if self.log.is_turn() {
+            self.log.append(vec![caps::record(&caps)]).await?;
             self.resolver.caps = None;
         } else {
             // Recorded later, with the turn that needs it.
@@ -171,9 +171,9 @@ impl Relief<'_> {
 
     /// Resolves the prompt without history. Returns `None` if not even that fits.
     async fn bare(&mut self) -> Result<Option<Pass>, AgentError> {
-        let snapshot = self.place.snapshot();
+        let snapshot = self.log.snapshot();
         let resolver = &*self.resolver;
-        match self.place.attend(self.cancel, resolver.resolve_bare(&snapshot)).await {
+        match self.log.attend(self.cancel, resolver.resolve_bare(&snapshot)).await {
             Err(err) if overflow(&err).is_some() => Ok(None),
             resolved => resolved.map(Some),
         }
@@ -182,7 +182,7 @@ impl Relief<'_> {
     /// Returns how many of the newest rounds the model has not read: one if the turn in flight ends with results, else
     /// none.
     fn n_unread_rounds(&self) -> usize {
-        let snapshot = self.place.snapshot();
+        let snapshot = self.log.snapshot();
         let last = snapshot.turns().last().filter(|it| it.status() == TurnStatus::InFlight);
         let last = last.and_then(|it| it.messages().last());
         let is_result = |it: &Part| matches!(it, Part::ToolResult(_));
@@ -203,12 +203,12 @@ impl Relief<'_> {
             leave_out: Some(overflow.excess + spare),
             last: None,
         };
-        let Ok(job) = Job::plan(self.resolver, self.place.thread(), &choice).await? else { return Ok(false) };
+        let Ok(job) = Job::plan(self.resolver, self.log.thread(), &choice).await? else { return Ok(false) };
         let (first, last) = job.material.plan.turns;
         let why = format!("{first} to {last} are left out: the request does not fit the model's window");
         let outcome = job.material.left_out(why.clone());
         let archive = job.archive(Err(why.clone()), outcome.facts);
-        self.place.archive(&job.view, &archive).await?;
+        self.log.archive(&job.view, &archive).await?;
         self.done.remarks.push(Remark { source: "history".to_owned(), message: why });
         Ok(true)
     }
@@ -223,7 +223,7 @@ impl Relief<'_> {
     ) -> Result<bool, AgentError> {
         let last = self.done.last.as_ref();
         let choice = Choice { strategy, trigger, limits, leave_out: None, last };
-        let Ok(job) = Job::plan(self.resolver, self.place.thread(), &choice).await? else { return Ok(false) };
+        let Ok(job) = Job::plan(self.resolver, self.log.thread(), &choice).await? else { return Ok(false) };
         let report = self.commit(job, pass).await?;
         Ok(report.archive.is_some())
     }
@@ -233,35 +233,35 @@ impl Relief<'_> {
         let before = self.reading();
         let (strategy, trigger) = (job.material.plan.strategy, job.material.plan.trigger);
         if strategy == Strategy::SessionCompaction {
-            let Reading { messages: messages_before, tokens: tokens_before } = before;
+            let ShownSize { messages: messages_before, tokens: tokens_before } = before;
             let start = Event::ContextCompactionStart { strategy, trigger, messages_before, tokens_before };
             self.sink.send(start);
         }
-        let questions = job.questions(self.resolver, pass);
+        let requests = job.requests(self.resolver, pass);
         let agent = Arc::clone(&self.resolver.agent);
         self.done.n_made += 1;
-        let work = async move { Ok(summarized(agent, questions).await) };
-        let said = self.place.attend(self.cancel, work).await?;
-        match &said {
+        let work = async move { Ok(summarized(agent, requests).await) };
+        let summary = self.log.attend(self.cancel, work).await?;
+        match &summary {
             Ok(Summarized { usage, .. }) => self.done.usage += *usage,
             Err(failed) => self.learn(pass, failed),
         }
-        let mut outcome = job.settle(said.map_err(|it| it.err));
+        let mut outcome = job.settle(summary.map_err(|it| it.err));
         let committed = match outcome.text.take() {
             Some(text) => {
                 let archive = job.archive(text, std::mem::take(&mut outcome.facts));
-                self.place.archive(&job.view, &archive).await
+                self.log.archive(&job.view, &archive).await
             }
             None => Ok(()),
         };
         let after = self.reading();
         let report = job.report(committed, outcome, (before, after))?;
         if report.archive.is_some() {
-            self.age("a summary has changed what stands before it").await?;
+            self.age("a summary has changed what precedes it").await?;
             self.resolver.cache.edits.push(decision(&report));
         }
         self.done.last = Some(job.attempt(&report));
-        self.told(&report);
+        self.report(&report);
         Ok(report)
     }
 
@@ -272,18 +272,18 @@ impl Relief<'_> {
         let err = err.filter(|it| it.kind() == ModelErrorKind::PromptTooLong);
         let (Some(err), Some(request)) = (err, &failed.request) else { return };
         if self.resolver.agent.config.compaction.model.is_none() {
-            let snapshot = self.place.snapshot();
+            let snapshot = self.log.snapshot();
             let (counter, _) = self.resolver.summary_room(&snapshot, pass, None);
             self.resolver.refused(&snapshot, request_tokens(&*counter, request), &err.to_string());
         }
     }
 
-    fn reading(&self) -> Reading {
-        let counter = self.place.thread().counter();
-        Reading::of(self.resolver, &self.place.snapshot(), &*counter)
+    fn reading(&self) -> ShownSize {
+        let counter = self.log.thread().counter();
+        ShownSize::of(self.resolver, &self.log.snapshot(), &*counter)
     }
 
-    fn told(&mut self, report: &CompactionReport) {
+    fn report(&mut self, report: &CompactionReport) {
         self.done.reports.push(report.clone());
         self.sink.send(match report.strategy {
             Strategy::SessionCompaction => Event::ContextCompactionEnd(report.clone()),
@@ -316,11 +316,11 @@ fn decision(report: &CompactionReport) -> EditDecision {
             format!("the history has {tokens} tokens, {trigger} may stay")
         }
         Trigger::HistoryTurns { turns, .. } => {
-            format!("the history has {turns} turns, no more are kept at hand")
+            format!("the history has {turns} turns, the window is full")
         }
         Trigger::PromptUsage { used, usable, .. } => format!("the request has {used} of {usable} tokens"),
-        Trigger::PromptTooLong => "the provider says that the request is too long".to_owned(),
-        Trigger::Asked => "someone asked for it".to_owned(),
+        Trigger::PromptTooLong => "the provider refused the request as too long".to_owned(),
+        Trigger::Asked => "it was requested".to_owned(),
     };
     forced(&edit, &format!("{}: {why}", strategy.as_str()))
 }

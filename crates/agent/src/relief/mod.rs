@@ -4,10 +4,10 @@
 
 mod job;
 mod ladder;
+mod log_writer;
 mod on_request;
-mod place;
 mod reading;
 
 pub(crate) use ladder::{Compactions, MAX_RUNGS, Overflow, Relief, overflow};
+pub(crate) use log_writer::LogWriter;
 pub use on_request::CompactRequest;
-pub(crate) use place::Place;

@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::job::{Choice, Job};
 use super::ladder::{Compactions, Relief, overflow};
-use super::place::Place;
-use super::reading::Reading;
+use super::log_writer::LogWriter;
+use super::reading::ShownSize;
 use crate::event::{CompactionReport, Made, Sink};
 use crate::request::{Resolver, unpinned};
 use crate::spec::RunSpec;
@@ -68,8 +68,8 @@ async fn compact(
     let sink = Sink::dropping();
     let mut done = Compactions::default();
     let mut limits = resolver.agent.config.compaction.plans(resolver.usable(&pass), Tokens(0));
-    let place = Place::Thread(thread);
-    let mut relief = Relief { resolver, place, said: None, cancel, sink: &sink, done: &mut done };
+    let log = LogWriter::Thread(thread);
+    let mut relief = Relief { resolver, log, unrecorded: None, cancel, sink: &sink, done: &mut done };
     let mut nothing = Nothing::AllPinned;
     for rounds in (0..=limits.preserve_recent_api_rounds).rev() {
         limits.preserve_recent_api_rounds = rounds;
@@ -84,7 +84,7 @@ async fn compact(
 }
 
 fn unchanged(resolver: &Resolver, thread: &Thread, reason: String) -> CompactionReport {
-    let Reading { messages, tokens } = Reading::of(resolver, &thread.get(), &*thread.counter());
+    let ShownSize { messages, tokens } = ShownSize::of(resolver, &thread.get(), &*thread.counter());
     CompactionReport {
         strategy: Strategy::ReactiveFull,
         trigger: Trigger::Asked,

@@ -11,12 +11,12 @@ use crate::request::Resolver;
 
 /// The size of what the model reads of a conversation: within the prompt's own window, with previews as shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reading {
+pub(crate) struct ShownSize {
     pub(crate) messages: usize,
     pub(crate) tokens: Tokens,
 }
 
-impl Reading {
+impl ShownSize {
     pub(crate) fn of(resolver: &Resolver, snapshot: &Snapshot, counter: &dyn TokenCounter) -> Self {
         let turns = shown_turns(resolver, snapshot, counter);
         let shown = window(&turns, resolver.prompt.definition().history.limit, counter);

@@ -34,7 +34,7 @@ struct Pinned {
 }
 
 /// The facts that decide whether pins are still valid.
-pub(crate) struct Moment<'a> {
+pub(crate) struct PinCheck<'a> {
     pub(crate) thread: &'a Snapshot,
     pub(crate) model: &'a str,
     /// How long ago the last item was appended.
@@ -45,7 +45,7 @@ pub(crate) struct Moment<'a> {
     pub(crate) refresh: bool,
 }
 
-impl Moment<'_> {
+impl PinCheck<'_> {
     fn pins(&self) -> Option<Pins> {
         let state = self.thread.state();
         let note = self.thread.note(KEY)?;
@@ -66,8 +66,8 @@ impl Moment<'_> {
 
     /// Returns the record of what a pass pins, if the thread does not have it yet.
     pub(crate) fn record(&self, pass: &Pass) -> Option<NewItem> {
-        let said = pass.frozen_blocks();
-        if said.is_empty() {
+        let shown = pass.frozen_blocks();
+        if shown.is_empty() {
             return None;
         }
         let state = self.thread.state();
@@ -80,7 +80,7 @@ impl Moment<'_> {
         });
         let blocks = pins.prompts.entry(pass.prompt().to_owned()).or_default();
         blocks.extend(
-            said.into_iter().map(|it| (it.name.to_string(), Pinned { hash: it.hash, body: it.body })),
+            shown.into_iter().map(|it| (it.name.to_string(), Pinned { hash: it.hash, body: it.body })),
         );
         (held.as_ref() != Some(&pins)).then(|| NewItem::note(KEY, Some(json!(pins))))
     }

@@ -30,8 +30,8 @@ pub(crate) fn envelope(reminders: &[String], remarks: &mut Vec<Remark>) -> Optio
 /// use contexture_message::Message;
 ///
 /// let prompt = Prompt::builder("p").system("Be kind.").build()?;
-/// let said = Turn::new("in_flight", vec![Message::user("hi")]);
-/// let options = ResolveOptions::default().turn(InFlightTurn::New(said));
+/// let turn = Turn::new("in_flight", vec![Message::user("hi")]);
+/// let options = ResolveOptions::default().turn(InFlightTurn::New(turn));
 /// let pass = resolve_reminded(&prompt, options, &["Be brief.".to_owned()]).await?;
 /// assert_eq!(pass.request().messages[1].content.len(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -49,10 +49,10 @@ pub async fn resolve_reminded(
     // reminders.
     let pass = prompt.resolve(options.clone()).await?;
     let conversation = &mut options.conversation;
-    let said = conversation.turn.as_ref().map(|it| it.turn().messages()).unwrap_or_default();
-    let said: Vec<Message> = said.iter().chain(&conversation.in_flight).map(|it| (**it).clone()).collect();
+    let messages = conversation.turn.as_ref().map(|it| it.turn().messages()).unwrap_or_default();
+    let messages: Vec<Message> = messages.iter().chain(&conversation.in_flight).map(|it| (**it).clone()).collect();
     let number = TurnNo(conversation.history.len() as u64 + 1);
-    let Some(turn) = recorded(number, &said, &pass, reminders) else { return Ok(pass) };
+    let Some(turn) = recorded(number, &messages, &pass, reminders) else { return Ok(pass) };
     conversation.in_flight.clear();
     options.additions.blocks.clear();
     prompt.resolve(options.turn(InFlightTurn::Recorded(turn))).await
@@ -60,14 +60,19 @@ pub async fn resolve_reminded(
 
 /// Returns a turn as it will be recorded with its reminders: its messages, the envelope of the pass, then the
 /// reminders.
-pub(crate) fn recorded(number: TurnNo, said: &[Message], pass: &Pass, reminders: &[String]) -> Option<Turn> {
-    let reminding = text(reminders, &mut Vec::new())?;
-    let said = said.iter().map(|it| Body::Message(Arc::new(it.clone())));
+pub(crate) fn recorded(
+    number: TurnNo,
+    messages: &[Message],
+    pass: &Pass,
+    reminders: &[String],
+) -> Option<Turn> {
+    let reminders = text(reminders, &mut Vec::new())?;
+    let messages = messages.iter().map(|it| Body::Message(Arc::new(it.clone())));
     let enclosed = pass.envelope().map(|it| (EnvelopeTag::SystemContext, it));
-    let enclosed = enclosed.into_iter().chain([(EnvelopeTag::SystemReminders, reminding)]);
+    let enclosed = enclosed.into_iter().chain([(EnvelopeTag::SystemReminders, reminders)]);
     let enclosed = enclosed.map(|(tag, text)| Body::Envelope(Envelope { tag, text }));
     let mut turn = Turn::start(number);
-    said.chain(enclosed).for_each(|it| turn.apply(&uncounted(it)));
+    messages.chain(enclosed).for_each(|it| turn.apply(&uncounted(it)));
     Some(turn.with_status(TurnStatus::InFlight))
 }
 
@@ -79,11 +84,11 @@ fn uncounted(body: Body) -> Item {
 }
 
 fn text(reminders: &[String], remarks: &mut Vec<Remark>) -> Option<String> {
-    let said: Vec<&str> = reminders.iter().map(|it| it.trim()).filter(|it| !it.is_empty()).collect();
-    if said.len() > MOST {
-        remarks.push(remark(format!("{} reminders are left out, {MOST} are allowed", said.len() - MOST)));
+    let given: Vec<&str> = reminders.iter().map(|it| it.trim()).filter(|it| !it.is_empty()).collect();
+    if given.len() > MOST {
+        remarks.push(remark(format!("{} reminders are left out, {MOST} are allowed", given.len() - MOST)));
     }
-    let lines: Vec<String> = said.iter().take(MOST).map(|it| clipped(it, remarks)).collect();
+    let lines: Vec<String> = given.iter().take(MOST).map(|it| clipped(it, remarks)).collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 

@@ -1,11 +1,11 @@
-//! What all passes of a run share, and how they are resolved.
+//! Resolves the passes of a run.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_compose::{
-    Absence, Additions, CacheRules, CallOverrides, Conversation, EditDecision, GuardrailSide, InFlightTurn,
+    Absence, Additions, Body, CacheRules, CallOverrides, Conversation, EditDecision, GuardrailSide, InFlightTurn,
     InlineBlock, ModelLimits, Pass, Prompt, Prospect, ResolveOptions, ResultView, Reuse, Sent, SharedTool,
     TargetModel,
 };
@@ -16,21 +16,21 @@ use contexture_session::{NewItem, OmittedTurns, Snapshot, Thread};
 use contexture_wire::ModelFacts;
 use serde_json::json;
 
-use super::pins::{Moment, is_unpinned};
+use super::pins::{PinCheck, is_unpinned};
 use super::sent;
 use crate::agent::Inner;
 use crate::checks::{Guarded, guard};
-use crate::compaction::{Ageing, Learned, Terms, ageing, caps};
+use crate::compaction::{Ageing, AgeingRules, Learned, ageing, caps};
 use crate::error::{AgentError, ClientToolError};
 use crate::event::Remark;
 use crate::spec::RunSpec;
 use crate::text::with_text;
-use crate::tools::OwnTools;
+use crate::tools::{OwnTools, Tool};
 
 /// Assumed cache lifetime of a model whose cache rules are unknown. Most providers keep a prefix for five minutes.
 const ASSUMED_LIFETIME_S: u64 = 300;
 
-/// What all passes of a run share.
+/// Resolves the passes of a run, and holds what they share.
 pub(crate) struct Resolver {
     pub(crate) agent: Arc<Inner>,
     pub(crate) prompt: Prompt,
@@ -46,7 +46,7 @@ pub(crate) struct Resolver {
     /// What the thread has learned about the model's limits, once loaded.
     pub(crate) learned: Option<Learned>,
     /// Whether to ignore the learned limits: nothing fits them, and the provider may accept more after all.
-    pub(crate) is_daring: bool,
+    pub(crate) ignores_learned: bool,
     /// Caps on shown results and messages that the thread has not recorded yet.
     pub(crate) caps: Option<Arc<Caps>>,
 }
@@ -67,7 +67,7 @@ pub(crate) struct CacheState {
 }
 
 impl Resolver {
-    /// Returns the initial resolver of a run, before the thread is read.
+    /// Returns the resolver of a run, before the thread is read.
     pub(crate) fn new(agent: Arc<Inner>, prompt: Prompt, spec: RunSpec) -> Self {
         Self {
             agent,
@@ -78,7 +78,7 @@ impl Resolver {
             blocks: Vec::new(),
             cache: CacheState::default(),
             learned: None,
-            is_daring: false,
+            ignores_learned: false,
             caps: None,
         }
     }
@@ -184,10 +184,14 @@ impl Resolver {
 
     /// Returns an error if a pass offers a tool that nothing can run.
     pub(crate) fn check_tools(&self, pass: &Pass) -> Result<(), AgentError> {
-        let is_runnable = |name: &str| {
-            let tool = pass.tool(name).and_then(SharedTool::runner);
-            tool.is_some() || self.agent.toolbox.get(name).is_some() || self.is_of_client(name)
-        };
+        // The segments are searched once for all tools: a long thread has many of both.
+        let carried = pass.segments().iter().filter_map(|it| match &it.body {
+            Body::Tool(tool) => tool.runner()?.get::<Tool>().map(|_| tool.tool().name.as_str()),
+            Body::Nothing | Body::Text(_) | Body::Messages(_) | Body::Tags(_) => None,
+        });
+        let of_client = self.spec.client_tools.iter().map(|it| it.name.as_str());
+        let runnable: BTreeSet<&str> = carried.chain(of_client).collect();
+        let is_runnable = |name: &str| runnable.contains(name) || self.agent.toolbox.get(name).is_some();
         match pass.request().tools.iter().find(|it| !is_runnable(&it.name)) {
             Some(tool) => Err(AgentError::NoExecutor { tool: tool.name.clone() }),
             None => Ok(()),
@@ -249,7 +253,7 @@ impl Resolver {
     }
 
     /// Reads the state of the thread's cache and limits before a turn begins or is resumed.
-    pub(crate) fn look(&mut self, thread: &Thread, snapshot: &Snapshot) {
+    pub(crate) fn read_state(&mut self, thread: &Thread, snapshot: &Snapshot) {
         let idle = self.agent.time.now().0.saturating_sub(snapshot.state().updated.0);
         self.cache.idle = Some(Duration::from_millis(u64::try_from(idle).unwrap_or(0)));
         self.cache.previous = sent::last(thread, snapshot);
@@ -276,7 +280,7 @@ impl Resolver {
             facts.cache.unwrap_or(CacheRules { lifetime_s: ASSUMED_LIFETIME_S, ..CacheRules::default() });
         let prospect =
             Prospect { price: facts.price, rules, idle: self.cache.idle, calls: config.expected_calls };
-        let terms = Terms {
+        let terms = AgeingRules {
             limits: &self.results(&snapshot),
             hidden_turns: config.hidden_context_turns,
             prospect: &prospect,
@@ -292,10 +296,10 @@ impl Resolver {
     }
 
     /// Returns the facts that decide whether the frozen prefix is still valid.
-    fn moment<'a>(&self, thread: &'a Snapshot, model: &'a str) -> Moment<'a> {
+    fn moment<'a>(&self, thread: &'a Snapshot, model: &'a str) -> PinCheck<'a> {
         let lifetime = self.facts(model).cache.map_or(ASSUMED_LIFETIME_S, |it| it.lifetime_s);
         let CacheState { idle, refresh, is_pinned, .. } = self.cache;
-        Moment {
+        PinCheck {
             thread,
             model,
             idle: idle.filter(|_| !is_pinned).unwrap_or_default(),
@@ -306,13 +310,13 @@ impl Resolver {
 
     /// Returns the limits of a model, corrected by what the thread has learned about it.
     fn limits(&self, model: &str) -> ModelLimits {
-        self.learned.filter(|_| !self.is_daring).unwrap_or_default().limits(self.facts(model))
+        self.learned.filter(|_| !self.ignores_learned).unwrap_or_default().limits(self.facts(model))
     }
 
     /// Ignores the learned limits from now on. Returns whether this changes anything, which it does at most once.
-    pub(crate) fn dare(&mut self) -> bool {
+    pub(crate) fn ignore_learned(&mut self) -> bool {
         let is_limited = self.learned.is_some_and(|it| it.is_guess());
-        !std::mem::replace(&mut self.is_daring, true) && is_limited
+        !std::mem::replace(&mut self.ignores_learned, true) && is_limited
     }
 
     /// Returns how many tokens a request may have, by our count.

@@ -16,7 +16,7 @@ const KEY: &str = "contexture.sent";
 
 /// The last request as the thread records it.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct SentRecord {
     /// How the log was read then: the number of archives, the start of the history, and what counted as old.
     view: (u64, Seq, Seq, Seq),
     sent: Sent,
@@ -24,13 +24,13 @@ struct Kept {
 
 /// Returns the last request, as far as it is known.
 pub(crate) fn last(thread: &Thread, snapshot: &Snapshot) -> Option<Arc<Sent>> {
-    thread.remembered::<Sent>().or_else(|| kept(snapshot).map(|it| Arc::new(it.sent)))
+    thread.remembered::<Sent>().or_else(|| recorded(snapshot).map(|it| Arc::new(it.sent)))
 }
 
-fn kept(snapshot: &Snapshot) -> Option<Kept> {
-    let kept = Kept::deserialize(&**snapshot.note(KEY)?).ok()?;
-    let n_messages = if kept.view == view(snapshot) { n_sent(snapshot) } else { 0 };
-    Some(Kept { sent: kept.sent.assuming(n_messages), ..kept })
+fn recorded(snapshot: &Snapshot) -> Option<SentRecord> {
+    let record = SentRecord::deserialize(&**snapshot.note(KEY)?).ok()?;
+    let n_messages = if record.view == view(snapshot) { n_sent(snapshot) } else { 0 };
+    Some(SentRecord { sent: record.sent.assuming(n_messages), ..record })
 }
 
 fn view(snapshot: &Snapshot) -> (u64, Seq, Seq, Seq) {
@@ -51,7 +51,7 @@ fn n_sent(snapshot: &Snapshot) -> usize {
 /// Returns the record of the last request, if the thread does not have it yet.
 pub(crate) fn record(snapshot: &Snapshot, sent: &Sent) -> Option<NewItem> {
     let view = view(snapshot);
-    let is_known = kept(snapshot).is_some_and(|it| it.view == view && it.sent.has_same_prefix(sent));
-    let kept = || Kept { view, sent: sent.assuming(0) };
-    (!is_known).then(|| NewItem::note(KEY, Some(json!(kept()))))
+    let is_known = recorded(snapshot).is_some_and(|it| it.view == view && it.sent.has_same_prefix(sent));
+    let record = || SentRecord { view, sent: sent.assuming(0) };
+    (!is_known).then(|| NewItem::note(KEY, Some(json!(record()))))
 }

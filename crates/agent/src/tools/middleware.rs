@@ -198,8 +198,8 @@ pub(crate) fn layer(
     known: impl Fn(&str) -> Option<Arc<dyn Middleware>>,
 ) -> Result<Layer, AgentError> {
     let patterns = definition.tools.clone();
-    if let Some(brought) = definition.runner.as_ref().and_then(Runner::get::<Arc<dyn Middleware>>) {
-        return Ok(Layer { patterns, middleware: LayerKind::Custom(Arc::clone(brought)) });
+    if let Some(carried) = definition.runner.as_ref().and_then(Runner::get::<Arc<dyn Middleware>>) {
+        return Ok(Layer { patterns, middleware: LayerKind::Custom(Arc::clone(carried)) });
     }
     if let Some(middleware) = known(&definition.id).filter(|_| !definition.spec.contains_key("kind")) {
         return Ok(Layer { patterns, middleware: LayerKind::Custom(middleware) });

@@ -32,10 +32,10 @@ pub(crate) struct Round<'a> {
 
 impl<'a> Round<'a> {
     /// Whether a person must approve the call before it runs. Calls that would fail anyway need no approval.
-    pub(crate) fn asks(&self, call: &ToolCall) -> bool {
+    pub(crate) fn requires_approval(&self, call: &ToolCall) -> bool {
         let Ok(tool) = self.runnable(call) else { return false };
         let wrapped = |it: &&Layer| it.is_for(&call.name) && matches!(it.middleware, LayerKind::Approval);
-        tool.asks(&call.arguments) || self.site.layers.iter().any(|it| wrapped(&it))
+        tool.requires_approval(&call.arguments) || self.site.layers.iter().any(|it| wrapped(&it))
     }
 
     /// Runs calls, as many concurrently as the agent allows.
@@ -113,8 +113,8 @@ impl<'a> Round<'a> {
 impl<'a> Round<'a> {
     /// Returns the tool with that name: the one that the pass carries, or else the agent's.
     fn tool(&self, name: &str) -> Option<&'a Tool> {
-        let brought = self.pass.tool(name).and_then(SharedTool::runner).and_then(Runner::get);
-        brought.or_else(|| self.toolbox.get(name))
+        let carried = self.pass.tool(name).and_then(SharedTool::runner).and_then(Runner::get);
+        carried.or_else(|| self.toolbox.get(name))
     }
 }
 

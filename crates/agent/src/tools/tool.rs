@@ -165,7 +165,7 @@ impl Tool {
         &self.tool.name
     }
 
-    pub(crate) fn asks(&self, arguments: &Value) -> bool {
+    pub(crate) fn requires_approval(&self, arguments: &Value) -> bool {
         // A predicate that panics counts as true: its failure must not let a call run without approval.
         let decides = |it: &Arc<ApprovalFn>| catch_unwind(AssertUnwindSafe(|| it(arguments))).unwrap_or(true);
         self.approval.as_ref().is_some_and(decides)

@@ -40,7 +40,7 @@ pub(super) async fn begin(
         if recovery.is_some() {
             resolver.named_tools()?;
             resolver.check_client_tools(&place.get()).await?;
-            resolver.look(&place, &*place.refresh().await?);
+            resolver.read_state(&place, &*place.refresh().await?);
         }
         let config = TurnConfig { key, resume: recovery.is_some(), policy, items: Vec::new() };
         let closing = Recovery { policy: ResumePolicy::CloseCalls, has_user: user.is_some() };

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::items::own_messages;
 use crate::AgentError;
 use crate::event::{Remark, Sink};
-use crate::relief::{Compactions, MAX_RUNGS, Place, Relief, overflow};
+use crate::relief::{Compactions, LogWriter, MAX_RUNGS, Relief, overflow};
 use crate::request::Resolver;
 
 /// The input of a turn, resolved and guarded.
@@ -34,16 +34,16 @@ pub(crate) async fn open_with_room(
     cancel: &CancellationToken,
 ) -> Result<(Opening, Compactions), AgentError> {
     let before = thread.get();
-    resolver.look(thread, &before);
+    resolver.read_state(thread, &before);
     let aged = resolver.age(thread, None).await?;
     let mut opened = open(resolver, &before, user.clone()).await.map(|it| Opening { aged, ..it });
     let mut done = Compactions::default();
     for _ in 0..MAX_RUNGS {
         let Some(overflow) = opened.as_ref().err().and_then(overflow) else { break };
-        let said = user.as_ref().map(|it| said(&thread.get(), std::slice::from_ref(it)));
-        let place = Place::Thread(thread);
-        let mut relief = Relief { resolver, place, said, cancel, sink, done: &mut done };
-        if !relief.step(overflow).await? && !resolver.dare() {
+        let unrecorded = user.as_ref().map(|it| unrecorded_turn(&thread.get(), std::slice::from_ref(it)));
+        let log = LogWriter::Thread(thread);
+        let mut relief = Relief { resolver, log, unrecorded, cancel, sink, done: &mut done };
+        if !relief.step(overflow).await? && !resolver.ignore_learned() {
             break;
         }
         opened = open(resolver, &thread.get(), user.clone()).await;
@@ -60,7 +60,7 @@ pub(crate) async fn open(
     user: Option<Message>,
 ) -> Result<Opening, AgentError> {
     let given: Vec<Message> = user.into_iter().collect();
-    let pass = resolver.resolve(before, InFlightTurn::New(said(before, &given)), None).await?;
+    let pass = resolver.resolve(before, InFlightTurn::New(unrecorded_turn(before, &given)), None).await?;
     resolver.check_tools(&pass)?;
     let own = own_messages(&pass);
     let (mut user, own) = if given.is_empty() { (own, Vec::new()) } else { (given, own) };
@@ -74,7 +74,7 @@ pub(crate) async fn open(
     let (own, is_own_rewritten) = resolver.guard_messages(&pass, own, &mut remarks).await?;
     resolver.own_messages = Some(own.into());
     let pass = match is_rewritten || is_own_rewritten {
-        true => resolver.resolve(before, InFlightTurn::New(said(before, &user)), None).await?,
+        true => resolver.resolve(before, InFlightTurn::New(unrecorded_turn(before, &user)), None).await?,
         false => pass,
     };
     let before = Arc::clone(before);
@@ -82,6 +82,6 @@ pub(crate) async fn open(
 }
 
 /// Returns the turn before any of it is recorded, under its future id.
-fn said(before: &Snapshot, user: &[Message]) -> Turn {
+fn unrecorded_turn(before: &Snapshot, user: &[Message]) -> Turn {
     Turn::new(before.turn().next().to_string(), user.to_vec())
 }

@@ -28,7 +28,7 @@ impl Agent {
         let resolver = Resolver::new(Arc::clone(&self.0), prompt.untyped(), spec);
         let mut resolver = Resolver { blocks, cache, ..resolver };
         let before = thread.get();
-        resolver.look(thread, &before);
+        resolver.read_state(thread, &before);
         resolver.check_client_tools(&before).await?;
         let user = user.filter(|it| !it.is_blank()).map(|it| Message { role: Role::User, ..it });
         if user.is_none() {

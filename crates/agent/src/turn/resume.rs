@@ -94,7 +94,7 @@ pub(super) async fn resume(
     let open = open.ok_or_else(|| reply.not_waiting(&name))?;
     let waiting = Waiting::read(&items_since(&thread, open.began).await?);
     reply.admit(&waiting, &name, prompt.id())?;
-    let mut resolver = setting_of(agent, prompt, &waiting.run, &reply);
+    let mut resolver = resolver_of(agent, prompt, &waiting.run, &reply);
     // The agent in this process may lack a tool that the run began with.
     resolver.named_tools()?;
     if matches!(reply, Reply::Results(AnswerRequest { client_tools: Some(_), .. })) {
@@ -125,7 +125,7 @@ pub(super) async fn resume(
     let (items, events) = reply.items(&waiting, resolver.agent.config.max_result_bytes);
     turn.append(items).await?;
     let items = items_since(&thread, open.began).await?;
-    resolver.look(&thread, &snapshot);
+    resolver.read_state(&thread, &snapshot);
     let origin = match reply {
         Reply::Decision(_) => Origin::Decided,
         Reply::Results(_) => Origin::ClientReplied,
@@ -137,8 +137,8 @@ pub(super) async fn resume(
     Ok(Entered::Running(Box::new(executor)))
 }
 
-/// Returns the resolver that the run began with, changed by what the reply overrides.
-fn setting_of(agent: Arc<Inner>, prompt: Prompt, run: &RunRecord, reply: &Reply) -> Resolver {
+/// Returns a resolver with the parameters of the suspended run, changed by what the reply overrides.
+fn resolver_of(agent: Arc<Inner>, prompt: Prompt, run: &RunRecord, reply: &Reply) -> Resolver {
     let RunRecord { spec, own_messages, .. } = run.clone();
     let mut resolver = Resolver { own_messages, ..Resolver::new(agent, prompt, spec) };
     if let Reply::Results(request) = reply {

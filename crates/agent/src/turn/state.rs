@@ -203,7 +203,7 @@ fn answers(items: &[Item]) -> impl DoubleEndedIterator<Item = &Arc<Message>> {
     messages(items).filter(|it| it.role == Role::Assistant)
 }
 
-/// Returns the last answer with tool calls, and what became of them. They are read from the log because the model may
+/// Returns the last answer with tool calls, and the status of each. They are read from the log because the model may
 /// be shown an altered version of a call.
 fn last_round(items: &[Item], waiting: &Waiting) -> Option<Round> {
     let message = answers(items).rfind(|it| calls_of(it).next().is_some())?;

@@ -286,3 +286,49 @@ pub(crate) fn admit_results(
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use contexture_message::{Message, Usage};
+    use serde_json::json;
+
+    use super::{RunRecord, parsed};
+
+    #[test]
+    fn records_of_older_versions_are_read() {
+        let old = json!({
+            "prompt": "support",
+            "input": {"plan": "pro"},
+            "model": "test/model",
+            "own_words": "Answer briefly.",
+            "steps": 3,
+            "usage": {"input_tokens": 10, "output_tokens": 2},
+            "cost": 0.5,
+        });
+        let record: RunRecord = parsed(&old).expect("it is read");
+        assert_eq!(record.own_messages.as_deref(), Some(&[Message::user("Answer briefly.")][..]));
+        assert_eq!(
+            (record.spec.input, record.spec.model),
+            (json!({"plan": "pro"}), Some("test/model".to_owned()))
+        );
+        let usage = Usage { input_tokens: 10, output_tokens: 2, ..Usage::default() };
+        assert_eq!((record.steps, record.usage, record.cost), (3, usage, Some(0.5)));
+    }
+
+    #[test]
+    fn a_record_without_own_messages_has_none() {
+        let old = json!({"prompt": "p", "input": {}, "model": null, "steps": 0, "usage": {}, "cost": null});
+        let record: RunRecord = parsed(&old).expect("it is read");
+        assert_eq!((record.own_messages, record.client_calls.is_empty()), (None, true));
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let own_messages = Some([Message::user("a"), Message::user("b")].into());
+        let client_calls = vec!["c".to_owned()];
+        let record = RunRecord { prompt: "p".to_owned(), own_messages, client_calls, ..RunRecord::default() };
+        let written = json!(record);
+        assert_eq!(written["own_words"].as_array().map(Vec::len), Some(2), "{written}");
+        assert_eq!(parsed::<RunRecord>(&written), Some(record));
+    }
+}

@@ -17,7 +17,7 @@ const PAGE: u64 = 32;
 const NAMED: usize = 5;
 
 /// The result of a search for a handle.
-pub(super) enum Sought {
+pub(super) enum Lookup {
     /// The newest result with that handle.
     Found { name: String, text: String },
     /// There is none. These are the newest handles, with the names of their tools.
@@ -25,7 +25,7 @@ pub(super) enum Sought {
 }
 
 /// Finds the newest result with a handle.
-pub(super) async fn result(thread: &Thread, handle: &str) -> Result<Sought, SessionError> {
+pub(super) async fn result(thread: &Thread, handle: &str) -> Result<Lookup, SessionError> {
     let mut others = Vec::new();
     let mut found: Option<(String, String)> = None;
     let mut items = Backward::new(thread);
@@ -34,15 +34,15 @@ pub(super) async fn result(thread: &Thread, handle: &str) -> Result<Sought, Sess
             // The full text of a large result is in an item directly before its message.
             match whole(&item) {
                 Some((id, whole)) if id == handle => {
-                    return Ok(Sought::Found { name, text: whole.to_owned() });
+                    return Ok(Lookup::Found { name, text: whole.to_owned() });
                 }
                 Some(_) => found = Some((name, text)),
-                None => return Ok(Sought::Found { name, text }),
+                None => return Ok(Lookup::Found { name, text }),
             }
             continue;
         }
-        if let Some(text) = said(&item, handle) {
-            return Ok(Sought::Found { name: item.body.kind().to_owned(), text });
+        if let Some(text) = message_text(&item, handle) {
+            return Ok(Lookup::Found { name: item.body.kind().to_owned(), text });
         }
         for result in results(&item) {
             if result.call_id == handle {
@@ -53,13 +53,13 @@ pub(super) async fn result(thread: &Thread, handle: &str) -> Result<Sought, Sess
         }
     }
     Ok(match found {
-        Some((name, text)) => Sought::Found { name, text },
-        None => Sought::Missing(others),
+        Some((name, text)) => Lookup::Found { name, text },
+        None => Lookup::Missing(others),
     })
 }
 
 /// Returns the text of an item if the handle refers to it: a message that was cut.
-fn said(item: &Item, handle: &str) -> Option<String> {
+fn message_text(item: &Item, handle: &str) -> Option<String> {
     let message = item.body.as_message().filter(|_| item.visibility.history)?;
     let is_meant = message_handle(&item.turn.to_string(), message).is_some_and(|it| it == handle);
     is_meant.then(|| searchable(item)).flatten()

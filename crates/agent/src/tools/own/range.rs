@@ -87,7 +87,7 @@ impl<'a> Range<'a> {
     }
 
     /// Renders the range with its position and its source.
-    pub(super) fn told(&self, what: &str) -> String {
+    pub(super) fn render(&self, what: &str) -> String {
         let next = if self.end < self.total { self.end.to_string() } else { "none".to_owned() };
         let values = [
             ("offset", self.offset.to_string()),

@@ -5,7 +5,7 @@ use contexture_message::TokenCounter;
 use regex::RegexBuilder;
 use serde_json::Value;
 
-use super::log::{Sought, result};
+use super::log::{Lookup, result};
 use super::range::{Range, Room, byte_at};
 use super::{definition, position};
 use crate::text::fill;
@@ -30,17 +30,17 @@ async fn read(invocation: &Invocation, room: &Room) -> Result<String, BoxError> 
     let (thread, arguments) = (&invocation.log, &invocation.call.arguments);
     let handle = arguments.get("handle").and_then(Value::as_str).unwrap_or_default();
     let (name, text) = match result(thread, handle).await? {
-        Sought::Found { name, text } => (name, text),
-        Sought::Missing(others) => return Err(missing(handle, &others).into()),
+        Lookup::Found { name, text } => (name, text),
+        Lookup::Missing(others) => return Err(missing(handle, &others).into()),
     };
     let what = fill(include_str!("templates/result.txt"), &[("name", &name), ("handle", handle)]);
     let offset = position(arguments, "offset").unwrap_or(0);
     let counter = thread.counter();
     match arguments.get("search").and_then(Value::as_str).filter(|it| !it.is_empty()) {
-        Some(search) => Places::of(&text, search, offset)?.told(search, &what, room, &*counter),
+        Some(search) => Places::of(&text, search, offset)?.render(search, &what, room, &*counter),
         None => {
             let limit = position(arguments, "limit").unwrap_or(DEFAULT_CHARS).min(MAX_CHARS);
-            Ok(Range::of(&text, offset, limit, room, &*counter).told(&what))
+            Ok(Range::of(&text, offset, limit, room, &*counter).render(&what))
         }
     }
 }
@@ -89,22 +89,22 @@ impl<'a> Places<'a> {
     }
 
     /// Renders the matches, as many as fit.
-    fn told(
+    fn render(
         mut self,
         search: &str,
         what: &str,
         room: &Room,
         counter: &dyn TokenCounter,
     ) -> Result<String, BoxError> {
-        let mut told = self.words(search, what);
-        while self.found.len() > 1 && !room.fits(&told, counter) {
+        let mut rendered = self.text(search, what);
+        while self.found.len() > 1 && !room.fits(&rendered, counter) {
             self.next = self.found.pop().map(|(offset, _)| offset);
-            told = self.words(search, what);
+            rendered = self.text(search, what);
         }
-        Ok(told)
+        Ok(rendered)
     }
 
-    fn words(&self, search: &str, what: &str) -> String {
+    fn text(&self, search: &str, what: &str) -> String {
         let place = |(offset, text): &(usize, &str)| {
             let (offset, text) = (offset.to_string(), text.replace(['\n', '\r'], " "));
             fill(include_str!("templates/place.txt"), &[("offset", &offset), ("text", &text)])

@@ -44,7 +44,7 @@ pub(super) fn tool(room: Room) -> Result<Tool, ToolRefused> {
 /// Returns the best matches for a query, as many as fit.
 async fn find(thread: &Thread, query: &str, max: usize, room: &Room) -> Result<String, BoxError> {
     let counter = thread.counter();
-    let mut told = String::new();
+    let mut rendered = String::new();
     // Asks for more than needed, because hidden items and echoes are skipped.
     let mut left = max;
     for found in thread.search(query, max * 2).await? {
@@ -52,15 +52,15 @@ async fn find(thread: &Thread, query: &str, max: usize, room: &Room) -> Result<S
         let Some(item) = item.filter(|_| left > 0) else { continue };
         left -= 1;
         let more = shown(&found, &item);
-        let longer = if told.is_empty() { more } else { format!("{told}\n\n{more}") };
-        if !room.fits(&longer, &*counter) && !told.is_empty() {
+        let longer = if rendered.is_empty() { more } else { format!("{rendered}\n\n{more}") };
+        if !room.fits(&longer, &*counter) && !rendered.is_empty() {
             break;
         }
-        told = longer;
+        rendered = longer;
     }
-    match told.is_empty() {
+    match rendered.is_empty() {
         true => Ok(include_str!("templates/nothing_found.txt").trim_end().to_owned()),
-        false => Ok(told),
+        false => Ok(rendered),
     }
 }
 
@@ -95,8 +95,8 @@ async fn read(thread: &Thread, seq: Seq, offset: usize, room: &Room) -> Result<S
         true => log::item(thread, seq).await?.filter(is_for_model),
         false => None,
     };
-    let said = item.and_then(|it| searchable(&it).map(|text| (it, text)));
-    let Some((item, text)) = said else {
+    let found = item.and_then(|it| searchable(&it).map(|text| (it, text)));
+    let Some((item, text)) = found else {
         return Err(format!(
             "there is no item {seq} among what was summarised; a `query` finds the items that can be read"
         )
@@ -110,7 +110,7 @@ async fn read(thread: &Thread, seq: Seq, offset: usize, room: &Room) -> Result<S
     let what =
         fill(include_str!("templates/item.txt"), &values.each_ref().map(|(key, it)| (*key, it.as_str())));
     let counter: &dyn TokenCounter = &*thread.counter();
-    Ok(Range::of(&text, offset, ITEM_CHARS, room, counter).told(&what))
+    Ok(Range::of(&text, offset, ITEM_CHARS, room, counter).render(&what))
 }
 
 /// Whether the model could see the item, at least as a preview.

@@ -12,7 +12,7 @@ use super::{Break, Executor};
 use crate::AgentError;
 use crate::compaction::Load;
 use crate::event::CompactionReport;
-use crate::relief::{MAX_RUNGS, Overflow, Place, Relief, overflow};
+use crate::relief::{LogWriter, MAX_RUNGS, Overflow, Relief, overflow};
 
 /// How many refusals a turn survives. Each lowers the limit: to the size that the provider named, to the largest
 /// request it has answered, or to half.
@@ -22,8 +22,8 @@ impl Executor {
     fn relief(&mut self) -> Relief<'_> {
         Relief {
             resolver: &mut self.resolver,
-            place: Place::Turn(&mut self.turn),
-            said: None,
+            log: LogWriter::Turn(&mut self.turn),
+            unrecorded: None,
             cancel: &self.cancel,
             sink: &self.sink,
             done: &mut self.compactions,
@@ -165,7 +165,7 @@ impl Executor {
     ) -> Result<Pass, AgentError> {
         for _ in 0..MAX_RUNGS {
             let Some(overflow) = resolved.as_ref().err().and_then(overflow) else { break };
-            if !self.relief().step(overflow).await? && !self.resolver.dare() {
+            if !self.relief().step(overflow).await? && !self.resolver.ignore_learned() {
                 break;
             }
             resolved = self.resolve_as_it_is(before).await;

@@ -33,7 +33,7 @@ impl Executor {
         let is_of_client = |it: &ToolCall| self.resolver.is_of_client(&it.name);
         let open = calls.iter().filter(|(_, it)| *it == Treatment::Run).filter_map(|(call, _)| match call {
             call if is_of_client(call) => Some((call.id.clone(), CallStatus::NeedsClient)),
-            call => round.asks(call).then(|| (call.id.clone(), CallStatus::NeedsApproval)),
+            call => round.requires_approval(call).then(|| (call.id.clone(), CallStatus::NeedsApproval)),
         });
         let open: Vec<(String, CallStatus)> = open.collect();
         let is_open = |call: &ToolCall| open.iter().any(|(id, _)| *id == call.id);

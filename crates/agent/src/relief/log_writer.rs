@@ -8,43 +8,43 @@ use tokio_util::sync::CancellationToken;
 use crate::AgentError;
 
 /// Where a conversation is compacted. All writes go through the thread's single writer.
-pub(crate) enum Place<'a> {
+pub(crate) enum LogWriter<'a> {
     /// In a running turn.
     Turn(&'a mut RunningTurn),
     /// On a thread, outside of any turn.
     Thread(&'a Thread),
 }
 
-impl Place<'_> {
+impl LogWriter<'_> {
     pub(crate) fn thread(&self) -> Thread {
         match self {
-            Place::Turn(turn) => turn.thread(),
-            Place::Thread(thread) => (*thread).clone(),
+            LogWriter::Turn(turn) => turn.thread(),
+            LogWriter::Thread(thread) => (*thread).clone(),
         }
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         match self {
-            Place::Turn(turn) => turn.snapshot(),
-            Place::Thread(thread) => thread.get(),
+            LogWriter::Turn(turn) => turn.snapshot(),
+            LogWriter::Thread(thread) => thread.get(),
         }
     }
 
     pub(crate) fn is_turn(&self) -> bool {
-        matches!(self, Place::Turn(_))
+        matches!(self, LogWriter::Turn(_))
     }
 
     pub(crate) async fn append(&mut self, items: Vec<NewItem>) -> Result<(), SessionError> {
         match self {
-            Place::Turn(turn) => turn.append(items).await.map(drop),
-            Place::Thread(thread) => thread.add(items).await.map(drop),
+            LogWriter::Turn(turn) => turn.append(items).await.map(drop),
+            LogWriter::Thread(thread) => thread.add(items).await.map(drop),
         }
     }
 
     pub(crate) async fn archive(&mut self, view: &View, new: &NewArchive) -> Result<(), SessionError> {
         match self {
-            Place::Turn(turn) => turn.archive(view, new).await,
-            Place::Thread(thread) => thread.archive_range(view, new).await.map(drop),
+            LogWriter::Turn(turn) => turn.archive(view, new).await,
+            LogWriter::Thread(thread) => thread.archive_range(view, new).await.map(drop),
         }
     }
 
@@ -56,8 +56,8 @@ impl Place<'_> {
     ) -> Result<T, AgentError> {
         let work = Box::pin(cancel.run_until_cancelled(work));
         let done = match self {
-            Place::Turn(turn) => turn.while_alive(work).await?,
-            Place::Thread(_) => work.await,
+            LogWriter::Turn(turn) => turn.while_alive(work).await?,
+            LogWriter::Thread(_) => work.await,
         };
         done.unwrap_or(Err(AgentError::Cancelled))
     }
