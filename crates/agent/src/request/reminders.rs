@@ -50,7 +50,8 @@ pub async fn resolve_reminded(
     let pass = prompt.resolve(options.clone()).await?;
     let conversation = &mut options.conversation;
     let messages = conversation.turn.as_ref().map(|it| it.turn().messages()).unwrap_or_default();
-    let messages: Vec<Message> = messages.iter().chain(&conversation.in_flight).map(|it| (**it).clone()).collect();
+    let messages: Vec<Message> =
+        messages.iter().chain(&conversation.in_flight).map(|it| (**it).clone()).collect();
     let number = TurnNo(conversation.history.len() as u64 + 1);
     let Some(turn) = recorded(number, &messages, &pass, reminders) else { return Ok(pass) };
     conversation.in_flight.clear();

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_compose::{
-    Absence, Additions, Body, CacheRules, CallOverrides, Conversation, EditDecision, GuardrailSide, InFlightTurn,
-    InlineBlock, ModelLimits, Pass, Prompt, Prospect, ResolveOptions, ResultView, Reuse, Sent, SharedTool,
-    TargetModel,
+    Absence, Additions, Body, CacheRules, CallOverrides, Conversation, EditDecision, GuardrailSide,
+    InFlightTurn, InlineBlock, ModelLimits, Pass, Prompt, Prospect, ResolveOptions, ResultView, Reuse, Sent,
+    SharedTool, TargetModel,
 };
 use contexture_history::compaction::{Caps, Frontier, ResultLimits};
 use contexture_history::{Limit, Turn, TurnStatus};

@@ -15,7 +15,7 @@ use crate::output::{Reply, Screen};
 use crate::paint::{
     BLUE, BOLD, CYAN, DIM, GREEN, MAGENTA, PLAIN, RED, YELLOW, behind, cut, joined, one_line, paint, width,
 };
-use crate::pass;
+use crate::stage;
 use crate::table::{Align, Cell, Table};
 
 /// Faster contributors are not listed one by one.
@@ -26,7 +26,7 @@ const MIN_BAR: usize = 10;
 const MAX_GAUGE: usize = 40;
 
 pub(super) fn run(args: &ResolveArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
-    let (pass, _) = pass::resolve(args, globals)?;
+    let (pass, _) = stage::resolve(args, globals)?;
     let explanation = pass.explain();
     Ok(match globals.json {
         true => Reply::json(json!(explanation)),

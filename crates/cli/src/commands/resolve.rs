@@ -11,10 +11,10 @@ use crate::args::{Globals, WireArgs};
 use crate::error::Failure;
 use crate::output::{self, Reply, Screen};
 use crate::paint::{BOLD, CYAN, DIM, YELLOW, behind, joined, one_line, paint, visible, width};
-use crate::pass;
+use crate::stage;
 
 pub(super) fn run(args: &WireArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
-    let (pass, catalogue) = pass::resolve(&args.resolve, globals)?;
+    let (pass, catalogue) = stage::resolve(&args.resolve, globals)?;
     if globals.json || args.wire.is_some() {
         // The page shows the warnings itself.
         pass.explain().warnings.iter().for_each(|it| output::warn(it));
