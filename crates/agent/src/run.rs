@@ -30,7 +30,7 @@ impl Agent {
         decision: Decision,
         cancel: CancellationToken,
     ) -> Run {
-        self.enter(prompt, thread, Entry::Reply(Reply::Decision(decision.ruling()), cancel))
+        self.enter(prompt, thread, Entry::Reply(Box::new(Reply::Decision(decision.ruling())), cancel))
     }
 
     /// Decides about a call that waits for approval, without its token. Otherwise it works like [`Agent::decide`]: a
@@ -48,7 +48,7 @@ impl Agent {
         cancel: CancellationToken,
     ) -> Run {
         let ruling = Ruling { approval: approval.to_owned(), proof: Proof::Owner, verdict };
-        self.enter(prompt, thread, Entry::Reply(Reply::Decision(ruling), cancel))
+        self.enter(prompt, thread, Entry::Reply(Box::new(Reply::Decision(ruling)), cancel))
     }
 
     /// Takes the results of calls that the client ran. Once none is missing, the turn continues to its end in this
@@ -97,7 +97,7 @@ impl Agent {
     /// ```
     pub fn answer<In, Out>(&self, prompt: &Prompt<In, Out>, thread: &Thread, request: AnswerRequest) -> Run {
         let cancel = request.cancel.clone();
-        self.enter(prompt, thread, Entry::Reply(Reply::Results(request), cancel))
+        self.enter(prompt, thread, Entry::Reply(Box::new(Reply::Results(request)), cancel))
     }
 
     fn enter<In, Out>(&self, prompt: &Prompt<In, Out>, thread: &Thread, entry: Entry) -> Run {

@@ -1,4 +1,4 @@
-//! One compaction: choosing the range, summarising it and reporting the result.
+//! One compaction: choosing the range, summarising it, and reporting what the model reads before and after.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -7,16 +7,15 @@ use std::time::Duration;
 
 use contexture_compose::{BoxError, ErrorKind, Transforms};
 use contexture_history::compaction::{
-    Attempt, Frontier, Layout, Nothing, Plan, PlanLimits, Strategy, Trigger, shorten_turns, shown_costs,
-    unless_repeated,
+    Attempt, Frontier, Layout, Nothing, Plan, PlanLimits, Strategy, Trigger, preview_turns, shorten_turns,
+    shown_costs, unless_repeated,
 };
 use contexture_history::{Body, Fact, Item, Seq, Turn, TurnNo, turns, window};
 use contexture_message::{Request, TokenCounter, Tokens, Usage};
-use contexture_session::{NewArchive, SessionError, Thread, View};
+use contexture_session::{NewArchive, SessionError, Snapshot, Thread, View};
 use futures::FutureExt;
 use futures::future::{Either, select};
 
-use super::reading::ShownSize;
 use crate::AgentError;
 use crate::agent::Inner;
 use crate::compaction::{
@@ -270,4 +269,27 @@ async fn ask(summarizer: Arc<dyn Summarizer>, requests: SummaryRequests) -> Resu
 
 fn n_results(items: &[Item]) -> usize {
     items.iter().filter_map(|it| it.body.as_message()).map(|it| it.n_tool_results()).sum()
+}
+
+/// The size of what the model reads of a conversation: within the prompt's own window, with previews as shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ShownSize {
+    pub(crate) messages: usize,
+    pub(crate) tokens: Tokens,
+}
+
+impl ShownSize {
+    pub(crate) fn of(resolver: &Resolver, snapshot: &Snapshot, counter: &dyn TokenCounter) -> Self {
+        let turns = shown_turns(resolver, snapshot, counter);
+        let shown = window(&turns, resolver.prompt.definition().history.limit, counter);
+        Self { messages: shown.kept().map(|it| it.messages().len()).sum(), tokens: shown.tokens() }
+    }
+}
+
+/// Returns the loaded turns as shown, with previews.
+pub(crate) fn shown_turns(resolver: &Resolver, snapshot: &Snapshot, counter: &dyn TokenCounter) -> Vec<Turn> {
+    let turns = snapshot.turns().iter().map(Arc::as_ref);
+    let frontier = Frontier(snapshot.n_old_results());
+    let shown = preview_turns(turns, frontier, &resolver.results(snapshot), counter).turns;
+    snapshot.turns().iter().zip(shown).map(|(turn, new)| new.unwrap_or_else(|| (**turn).clone())).collect()
 }

@@ -26,9 +26,8 @@ use contexture_message::{Part, Role, Tokens, Usage};
 use contexture_model::{ModelError, ModelErrorKind};
 use tokio_util::sync::CancellationToken;
 
-use super::job::{Choice, Job, NoSummary, summarized};
+use super::job::{Choice, Job, NoSummary, ShownSize, shown_turns, summarized};
 use super::log_writer::LogWriter;
-use super::reading::{ShownSize, shown_turns};
 use crate::AgentError;
 use crate::compaction::{Load, Summarized, caps};
 use crate::event::{CompactionReport, Event, Remark, Sink};

@@ -6,7 +6,6 @@ mod job;
 mod ladder;
 mod log_writer;
 mod on_request;
-mod reading;
 
 pub(crate) use ladder::{Compactions, MAX_RUNGS, Overflow, Relief, overflow};
 pub(crate) use log_writer::LogWriter;

@@ -9,10 +9,9 @@ use contexture_message::Tokens;
 use contexture_session::Thread;
 use tokio_util::sync::CancellationToken;
 
-use super::job::{Choice, Job};
+use super::job::{Choice, Job, ShownSize};
 use super::ladder::{Compactions, Relief, overflow};
 use super::log_writer::LogWriter;
-use super::reading::ShownSize;
 use crate::event::{CompactionReport, Made, Sink};
 use crate::request::{Resolver, unpinned};
 use crate::spec::RunSpec;

@@ -52,7 +52,7 @@ pub(crate) enum Entry {
     /// A request for a turn.
     Request(Box<RunRequest>),
     /// A reply to a suspended turn.
-    Reply(Reply, CancellationToken),
+    Reply(Box<Reply>, CancellationToken),
 }
 
 /// What a run starts with.
@@ -60,7 +60,7 @@ enum Entered {
     /// A turn to run.
     Running(Box<Executor>),
     /// The outcome of an earlier run with the same key.
-    Replayed(Outcome),
+    Replayed(Box<Outcome>),
 }
 
 /// Runs a turn to its end, and reports its failure to the tracing span, the prompt's hooks and the events.
@@ -76,11 +76,13 @@ pub(crate) async fn run(
         let (prompt, sink) = (prompt.clone(), sink.clone());
         let entered = match entry {
             Entry::Request(request) => begin::begin(agent, prompt, thread, *request, sink).await?,
-            Entry::Reply(reply, cancel) => resume::resume(agent, prompt, thread, reply, cancel, sink).await?,
+            Entry::Reply(reply, cancel) => {
+                resume::resume(agent, prompt, thread, *reply, cancel, sink).await?
+            }
         };
         match entered {
             Entered::Running(executor) => executor.run().await,
-            Entered::Replayed(outcome) => Ok(outcome),
+            Entered::Replayed(outcome) => Ok(*outcome),
         }
     };
     let result = catch_panic(work).instrument(span.clone()).await;

@@ -75,7 +75,7 @@ async fn after_a_restart_the_preview_is_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let open = || -> Arc<dyn Store> {
         let config = SqliteConfig::new(Arc::new(TestTime));
-        Arc::new(SqliteStore::open(&dir.path().join("threads.db"), config).unwrap())
+        Arc::new(SqliteStore::open(dir.path().join("threads.db"), config).unwrap())
     };
     let id = SessionId::parse("s").unwrap();
     let model = script([calls([("a", "look", json!({}))]), says("one"), says("two")]);

@@ -3,11 +3,11 @@
 use contexture_history::compaction::message_handle;
 use contexture_history::search::searchable;
 use contexture_history::{Body, Item, Seq, Visibility};
-use contexture_message::{Part, ToolResult};
+use contexture_message::{Part, ToolOutput, ToolResult};
 use contexture_session::{SessionError, Thread};
 use serde_json::Value;
 
-use super::output::text_of;
+use crate::text::fill;
 
 /// The kind of application item that holds the full text of a result.
 pub(crate) const TOOL_OUTPUT: &str = "contexture.tool_output";
@@ -126,4 +126,28 @@ impl<'a> Backward<'a> {
         }
         Ok(self.page.pop())
     }
+}
+
+/// Returns the text of an output: JSON is serialised, and notes replace the media in a list of parts.
+fn text_of(output: &ToolOutput) -> String {
+    match output {
+        ToolOutput::Text(text) | ToolOutput::ErrorText(text) => text.clone(),
+        ToolOutput::Json(value) | ToolOutput::ErrorJson(value) => value.to_string(),
+        ToolOutput::ExecutionDenied { reason } => reason.clone().unwrap_or_default(),
+        ToolOutput::Content(parts) => parts.iter().filter_map(part_text).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+fn part_text(part: &Part) -> Option<String> {
+    match part {
+        Part::Text { text } => Some(text.clone()),
+        Part::Image(_) => Some(media("image")),
+        Part::File(_) => Some(media("file")),
+        // Tools never return these parts.
+        Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => None,
+    }
+}
+
+fn media(kind: &str) -> String {
+    fill(include_str!("templates/media.txt"), &[("kind", kind)])
 }

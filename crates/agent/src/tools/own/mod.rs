@@ -14,7 +14,6 @@
 //! precedence. The tools' own results are small enough to be shown in full.
 
 mod log;
-mod output;
 mod range;
 mod read_result;
 mod recall;
