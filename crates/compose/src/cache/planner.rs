@@ -120,7 +120,7 @@ pub fn weigh(edit: &Edit, prospect: &Prospect) -> EditDecision {
     let chosen = edit.saves > Tokens(0) && gain > loss;
     let verdict = if chosen { "worth more than" } else { "not worth" };
     let reason = format!(
-        "{} fewer tokens in each of {calls} calls are {verdict} reading {kept} tokens anew{}",
+        "{} fewer tokens in each of {calls} calls are {verdict} reading {kept} tokens again{}",
         edit.saves,
         rates.remark()
     );

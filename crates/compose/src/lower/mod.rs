@@ -242,13 +242,12 @@ impl Lowering {
                 };
                 self.node(spot, stamp, |it, _| it.block(&block.0, &name))
             }
-            Entry::Provider(it) | Entry::Injectable(it) => {
-                let contributor: Arc<dyn Contributor> = Arc::clone(it) as _;
-                let is_provider = matches!(entry, Entry::Provider(_));
-                self.function(entry_source(entry, position), contributor, is_provider, place, depth)
+            Entry::Provider(it) => self.provider(it, place, depth),
+            Entry::Injectable(it) => {
+                self.function(entry_source(entry, position), Arc::clone(it) as _, place, depth)
             }
             Entry::Contributor(it) => {
-                self.function(entry_source(entry, position), Arc::clone(it), false, place, depth)
+                self.function(entry_source(entry, position), Arc::clone(it), place, depth)
             }
         }
     }
@@ -258,14 +257,13 @@ impl Lowering {
         &mut self,
         source: Source,
         contributor: Arc<dyn Contributor>,
-        is_provider: bool,
         place: &str,
         depth: usize,
     ) -> Option<Item> {
         let identity = Arc::as_ptr(&contributor).cast::<()>().addr();
         let is_gated = contributor.has_gate();
         let spot = Spot { source, identity, place, depth, is_gated };
-        self.node(spot, || 0, |_, _| Made { is_provider, ..Made::new(contributor) })
+        self.node(spot, || 0, |_, _| Made::new(contributor))
     }
 
     fn branch(&mut self, branch: &Branch, position: usize, place: &str, depth: usize) -> Vec<Item> {
@@ -392,7 +390,7 @@ fn entry_source(entry: &Entry, position: usize) -> Source {
             None => Source::At { kind: EntryKind::Context, position },
         },
         Entry::Block(block) => Source::Block(block.0.name.as_str().into()),
-        Entry::Provider(it) => Source::Provider(it.id().into()),
+        Entry::Provider(it) => Source::Provider(it.name().into()),
         Entry::Injectable(it) => Source::Injectable(it.id().into()),
         Entry::Contributor(it) => Source::Contributor(it.id().into()),
         Entry::When(_) => Source::At { kind: EntryKind::When, position },
