@@ -10,14 +10,14 @@ use contexture_compose::{Block, Entry};
 
 use crate::block_file::{BlockFile, block_file};
 use crate::compile::Previous;
-use crate::decode;
+use crate::decode::Cursor;
 use crate::error::{Fault, Problem, ProjectError};
 use crate::facts::{Facts, Spot, Use};
 use crate::files::FileKind;
 use crate::front;
 use crate::places::Places;
 use crate::reader::{Reader, Shelf};
-use crate::yaml::{Data, Node};
+use crate::yaml::Data;
 use contexture_template::did_you_mean;
 
 /// Recorded as a dependency of a unit that names a block.
@@ -63,13 +63,12 @@ pub(crate) fn blocks(
 }
 
 fn unit(file: &str, shelf: Shelf<'_>, prompts: &BTreeSet<String>) -> BlockUnit {
-    let mut reader = Reader::new(file, shelf);
     let document = match shelf.sources.text(file) {
         Ok(text) => front::split(text),
         Err(error) => return unreadable(file, error),
     };
-    let BlockFile { block, name, spot } =
-        block_file(&mut reader, document, prompts.iter().map(String::as_str));
+    let mut reader = Reader::new(file, shelf);
+    let BlockFile { block, name, spot } = block_file(&mut reader, &document, prompts);
     let faults = reader.faults();
     let Reader { reads, facts, places, .. } = reader;
     let (order, agents) = (block.definition().order, block.definition().agents.clone());
@@ -111,11 +110,12 @@ pub(crate) fn applying<'a>(blocks: &'a Blocks, prompt: &str) -> Vec<(&'a str, &'
 }
 
 /// Reads an entry that names a block. Problems are recorded and the entry becomes `Nothing`.
-pub(crate) fn named_block(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry {
+pub(crate) fn named_block<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Entry {
     let shelf = reader.shelf;
     reader.reads.insert(BLOCKS.to_owned());
+    let node = at.node;
     let Data::Text(name) = &node.data else {
-        reader.problem(decode::wrong(node, "the name of a block").under("block"));
+        reader.problem(at.wrong("the name of a block"));
         return Entry::Nothing;
     };
     let tag = contexture_compose::tags::block_tag_name(name).unwrap_or_else(|_| name.clone());

@@ -19,7 +19,6 @@ use contexture_compose::{Context, Entry, Prompt, PromptBuilder, Volatility};
 use crate::blocks::{BLOCKS, BlockUnit, Blocks, PROMPTS, applying, blocks, names as block_names};
 use crate::config::Config;
 use crate::context_file::context_file;
-use crate::decode;
 use crate::entries::names;
 use crate::error::{Fault, Problem, ProjectError};
 use crate::facts::{ChosenTool, Facts, Spot, Use};
@@ -31,7 +30,6 @@ use crate::places::{Places, located};
 use crate::prompt_file::{prompt_file, prompt_name};
 use crate::reader::{Reader, Shelf};
 use crate::sources::Sources;
-use crate::yaml::{Data, Node};
 use contexture_template::did_you_mean;
 
 /// A parsed context file.
@@ -186,9 +184,7 @@ fn index<'a>(sources: &'a Sources, previous: Option<&Previous<'_>>) -> (Index, D
 }
 
 fn declared_id(document: &Document) -> Option<String> {
-    let Data::Map(pairs) = &document.front.data else { return None };
-    let id = pairs.iter().find(|it| it.key == "id" && !it.value.is_null())?;
-    decode::word(&id.value).ok()
+    document.front.get("id").and_then(|it| it.value.word())
 }
 
 fn contexts(
@@ -239,9 +235,8 @@ struct Pending {
 impl Pending {
     fn new(document: Result<Document, ProjectError>, index: &Index) -> Self {
         let mut found = Vec::new();
-        if let Ok(Document { front: Node { data: Data::Map(pairs), .. }, .. }) = &document {
-            pairs.iter().filter(|it| it.key == "use").for_each(|it| names(&it.value, &mut found));
-        }
+        let entries = document.as_ref().ok().and_then(|it| it.front.get("use"));
+        entries.into_iter().for_each(|it| names(&it.value, &mut found));
         let located = found.into_iter().filter_map(|it| match index.locate(it) {
             Located::Path(path) | Located::Found(path) => Some(path.to_owned()),
             Located::Several(_) | Located::Nowhere => None,
@@ -267,18 +262,13 @@ fn circular(open: BTreeMap<&str, Pending>, shelf: Shelf<'_>) -> Vec<(String, Arc
 }
 
 fn context(file: &str, pending: Pending, shelf: Shelf<'_>) -> ContextUnit {
-    let mut reader = Reader::new(file, shelf);
-    let (context, spot) = match pending.document {
-        Ok(document) => {
-            let (context, spot) = context_file(&mut reader, document);
-            (Some(context), Some(spot))
-        }
+    let document = match pending.document {
+        Ok(document) => document,
         Err(error) => {
-            let reads = BTreeSet::from([file.to_owned()]);
             return ContextUnit {
                 context: None,
                 faults: error.faults,
-                reads,
+                reads: BTreeSet::from([file.to_owned()]),
                 height: 1,
                 facts: Facts::default(),
                 spot: None,
@@ -286,21 +276,23 @@ fn context(file: &str, pending: Pending, shelf: Shelf<'_>) -> ContextUnit {
             };
         }
     };
+    let mut reader = Reader::new(file, shelf);
+    let (context, spot) = context_file(&mut reader, &document);
     let faults = reader.faults();
     let Reader { reads, height, facts, places, .. } = reader;
-    let context = context.filter(|_| faults.is_empty());
-    ContextUnit { context, faults, reads, height, facts, spot, places }
+    let context = Some(context).filter(|_| faults.is_empty());
+    ContextUnit { context, faults, reads, height, facts, spot: Some(spot), places }
 }
 
 fn prompt(file: &str, shelf: Shelf<'_>, config: &Config) -> PromptUnit {
-    let mut reader = Reader::new(file, shelf);
-    // Prompts inherit the defaults of the configuration, so every prompt depends on it.
-    reader.reads.insert(CONFIG.to_owned());
     let document = match shelf.sources.text(file) {
         Ok(text) => front::split(text),
         Err(error) => return unreadable(file, error),
     };
-    let mut definition = prompt_file(&mut reader, document, config);
+    let mut reader = Reader::new(file, shelf);
+    // Prompts inherit the defaults of the configuration, so every prompt depends on it.
+    reader.reads.insert(CONFIG.to_owned());
+    let mut definition = prompt_file(&mut reader, &document, config);
     let mut faults = reader.faults();
     let reached = reached(&reader.facts.uses, shelf.contexts);
     faults.extend(reached.values().flat_map(|unit| unit.faults.iter().cloned()));
@@ -352,7 +344,7 @@ fn unknown_choices<'a>(file: &str, own: &'a Facts, reached: impl Iterator<Item =
         let hint = hint.unwrap_or_else(|| {
             "declare it under `tools` of the prompt or of a context that it uses".to_owned()
         });
-        problem.under(it.field.as_str()).hint(Some(hint)).into_fault(file)
+        problem.within(&it.field).hint(Some(hint)).into_fault(file)
     };
     unknown.map(fault).collect()
 }

@@ -4,16 +4,19 @@
 //! [overrides](Config::with_overrides).
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 pub use contexture_agent::CompactionConfig;
 use contexture_compose::{CacheConfig, HistoryConfig};
 use contexture_wire::{Catalogue, Dialect, ModelFacts};
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Number, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::decode;
+use crate::decode::{Collected, Cursor};
 use crate::error::{Fault, Place, Problem, ProjectError};
 use crate::files::CONFIG;
 pub use crate::server_config::ServerConfig;
@@ -141,13 +144,38 @@ pub struct HistoryDefaults {
 }
 
 /// How much history a prompt uses.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "`true`, `false` or `{limit: …}`")]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum HistoryDefault {
     /// The whole window, or nothing.
     All(bool),
     /// As much as the limit allows.
     Limited(HistoryConfig),
+}
+
+impl<'de> Deserialize<'de> for HistoryDefault {
+    // An untagged enum would report a fault in `limit` without its position.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct BoolOrMap;
+
+        impl<'de> Visitor<'de> for BoolOrMap {
+            type Value = HistoryDefault;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`true`, `false` or `{limit: …}`")
+            }
+
+            fn visit_bool<E>(self, all: bool) -> Result<HistoryDefault, E> {
+                Ok(HistoryDefault::All(all))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<HistoryDefault, A::Error> {
+                HistoryConfig::deserialize(MapAccessDeserializer::new(map)).map(HistoryDefault::Limited)
+            }
+        }
+
+        deserializer.deserialize_any(BoolOrMap)
+    }
 }
 
 impl Default for HistoryDefault {
@@ -175,11 +203,12 @@ impl Config {
         };
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let root = table(text).map_err(|it| problems(vec![it]))?;
-        let config = match decode::each_key::<Config>(&root) {
-            Ok(config) => config,
-            Err(whole) => return Err(problems(deep_problems(&root, whole))),
+        let mut collected = Collected::default();
+        let config = collected.decode::<Config>(Cursor::root(&root), |_| None);
+        let Some(config) = config.filter(|_| collected.problems.is_empty()) else {
+            return Err(problems(collected.problems));
         };
-        let place = section_place(&root, "compaction");
+        let place = root.get("compaction").map_or(Place::START, |it| it.place);
         config.check().map_err(|it| problems(vec![it.at(place)]))?;
         Ok(config)
     }
@@ -254,13 +283,6 @@ impl Config {
     }
 }
 
-fn section_place(root: &Node, section: &str) -> Place {
-    match &root.data {
-        Data::Map(pairs) => pairs.iter().find(|it| it.key == section).map_or(Place::START, |it| it.place),
-        _ => Place::START,
-    }
-}
-
 /// Splits a dotted key; the names of providers and models may contain dots.
 fn split_key(key: &str) -> Option<Vec<String>> {
     let (section, rest) = key.split_once('.')?;
@@ -296,28 +318,6 @@ fn scalar(text: &str) -> Option<Value> {
 /// Splits a text at commas into a list.
 fn list(text: &str) -> Value {
     text.split(',').map(str::trim).filter(|it| !it.is_empty()).map(Value::from).collect()
-}
-
-/// Returns the problems of each key on its own, or `whole` if no key is invalid on its own.
-fn deep_problems(root: &Node, whole: Vec<Problem>) -> Vec<Problem> {
-    let alone = leaves(root).into_iter().filter_map(|it| decode::value::<Config>(&it).err());
-    let problems: Vec<Problem> = alone.filter(|it| !it.is_absence()).collect();
-    if problems.is_empty() { whole } else { problems }
-}
-
-/// Returns one copy of the tree per leaf, reduced to that leaf.
-fn leaves(node: &Node) -> Vec<Node> {
-    match &node.data {
-        Data::Map(pairs) if !pairs.is_empty() => {
-            let below = |pair: &Pair| {
-                let (key, place) = (pair.key.clone(), pair.place);
-                let alone = move |value| Data::Map(vec![Pair { key: key.clone(), place, value }]);
-                leaves(&pair.value).into_iter().map(alone).collect::<Vec<_>>()
-            };
-            pairs.iter().flat_map(below).map(|data| Node::new(data, node.place)).collect()
-        }
-        _ => vec![node.clone()],
-    }
 }
 
 /// Parses TOML to the tree that all files are decoded from.

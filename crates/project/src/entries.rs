@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use contexture_compose::{Branch, Entry, MAX_DEPTH, Match, Predicate, Selector, When};
+use serde::Deserialize;
 
 use crate::blocks::named_block;
 use crate::context_file::inline_context;
-use crate::decode;
+use crate::decode::{Cursor, Given, Raw};
 use crate::error::{Place, Problem};
 use crate::facts::Use;
 use crate::files::FileKind;
 use crate::index::{INDEX, Located, context_name, context_path};
 use crate::reader::{Reader, Shelf};
-use crate::yaml::{Data, Node, Pair};
+use crate::yaml::{Data, Node};
 use contexture_template::did_you_mean;
 
 /// The kinds of entries that are maps, by the key that identifies them.
@@ -33,15 +34,16 @@ const LATER: [&str; 10] = [
 ];
 
 /// Entries, and the uses that `lint` checks.
+#[derive(Default)]
 pub(crate) struct Entries {
     pub(crate) entries: Vec<Entry>,
     pub(crate) uses: Vec<Use>,
 }
 
 /// Reads one entry or a list of entries.
-pub(crate) fn entries(reader: &mut Reader<'_>, node: &Node) -> Entries {
+pub(crate) fn entries<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entries {
     let mut uses = Vec::new();
-    let entries = decode::one_or_many(node).iter().map(|it| entry(reader, it, &mut uses)).collect();
+    let entries = at.items().iter().map(|it| entry(reader, it, &mut uses)).collect();
     Entries { entries, uses }
 }
 
@@ -64,13 +66,13 @@ pub(crate) fn names<'n>(node: &'n Node, found: &mut Vec<&'n str>) {
 }
 
 // Problems are recorded and the entry becomes `Nothing`: a file with problems is not built.
-fn entry(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry {
-    match &node.data {
+fn entry<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Entry {
+    match &at.node.data {
         Data::Null | Data::Bool(false) => Entry::Nothing,
-        Data::Text(name) => named(reader, name, node.place, uses),
-        Data::Map(pairs) => mapped(reader, node, pairs, uses),
+        Data::Text(name) => named(reader, name, at.node.place, uses),
+        Data::Map(_) => mapped(reader, at, uses),
         Data::Bool(true) | Data::Number(_) | Data::List(_) => {
-            reader.problem(decode::wrong(node, "the name of a context, or a map").under("use"));
+            reader.problem(at.wrong("the name of a context, or a map"));
             Entry::Nothing
         }
     }
@@ -163,7 +165,37 @@ fn chain(reader: &Reader<'_>, first: &str) -> Option<Vec<String>> {
     None
 }
 
-fn mapped(reader: &mut Reader<'_>, node: &Node, pairs: &[Pair], uses: &mut Vec<Use>) -> Entry {
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ContextEntry {
+    context: Option<Raw>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct BlockEntry {
+    block: Option<Raw>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WhenEntry {
+    when: Option<Raw>,
+    #[serde(rename = "use")]
+    branch: Given,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MatchEntry {
+    #[serde(rename = "match")]
+    on: Option<Raw>,
+    cases: Option<Raw>,
+    default: Given,
+}
+
+fn mapped<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Entry {
+    let pairs = at.node.pairs();
     let of_kind = |kinds: &[&str]| pairs.iter().find(|it| kinds.contains(&it.key.as_str()));
     if let Some(later) = of_kind(&LATER) {
         let message = match entry_name(&later.value) {
@@ -176,28 +208,26 @@ fn mapped(reader: &mut Reader<'_>, node: &Node, pairs: &[Pair], uses: &mut Vec<U
     }
     match of_kind(&KINDS).map(|it| it.key.as_str()) {
         Some("context") => {
-            let fields = reader.fields(node, &["context"]);
-            match fields.get("context").map(|it| (it, &it.data)) {
-                None => Entry::Nothing,
-                Some((inner, Data::Text(name))) => named(reader, name, inner.place, uses),
-                Some((inner, _)) => inline_context(reader, inner, uses),
+            let fields: ContextEntry = reader.decode(at.clone());
+            let Some(inner) = reader.given(fields.context) else { return Entry::Nothing };
+            match &inner.node.data {
+                Data::Text(name) => named(reader, name, inner.node.place, uses),
+                _ => inline_context(reader, &inner, uses),
             }
         }
         Some("block") => {
-            let fields = reader.fields(node, &["block"]);
-            fields.get("block").map_or(Entry::Nothing, |it| named_block(reader, it, uses))
+            let fields: BlockEntry = reader.decode(at.clone());
+            reader.given(fields.block).map_or(Entry::Nothing, |it| named_block(reader, &it, uses))
         }
-        Some("when") => when(reader, node, uses),
-        Some("match") => matching(reader, node, uses),
+        Some("when") => when(reader, at, uses),
+        Some("match") => matching(reader, at, uses),
         _ => {
             let known = KINDS.iter().chain(&LATER).copied();
             let problem = match pairs.first() {
-                Some(pair) => {
-                    Problem::new("unknown_entry", format!("there is no kind of entry `{}`", pair.key))
-                        .at(pair.place)
-                        .hint(did_you_mean(&pair.key, known))
-                }
-                None => Problem::new("unknown_entry", "an entry is an empty map").at(node.place),
+                Some(pair) => Problem::new("unknown_entry", format!("unknown kind of entry `{}`", pair.key))
+                    .at(pair.place)
+                    .hint(did_you_mean(&pair.key, known)),
+                None => Problem::new("unknown_entry", "an entry is an empty map").at(at.node.place),
             };
             reader.problem(problem);
             Entry::Nothing
@@ -217,12 +247,12 @@ fn entry_name(node: &Node) -> Option<&str> {
     }
 }
 
-fn when(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry {
-    let fields = reader.fields(node, &["when", "use"]);
-    let condition = fields.get("when").and_then(|it| reader.condition("when", it));
-    let branch = match fields.given("use") {
-        Some(node) => Some(branch(reader, node, uses)),
-        None => missing(reader, node, "use"),
+fn when<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Entry {
+    let fields: WhenEntry = reader.decode(at.clone());
+    let condition = reader.given(fields.when).and_then(|it| reader.condition(&it));
+    let branch = match reader.given(fields.branch.0) {
+        Some(it) => Some(branch(reader, &it, uses)),
+        None => missing(reader, at, "use"),
     };
     match (condition, branch) {
         (Some(condition), Some(branch)) => {
@@ -232,16 +262,16 @@ fn when(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry {
     }
 }
 
-fn matching(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry {
-    let fields = reader.fields(node, &["match", "cases", "default"]);
-    let on = fields.get("match").and_then(|it| reader.expression("match", it));
-    let cases = match fields.get("cases") {
-        Some(cases) => reader.take("cases", decode::map(cases)).map(|pairs| {
-            pairs.iter().map(|it| (it.key.clone(), branch(reader, &it.value, uses))).collect::<Vec<_>>()
+fn matching<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Entry {
+    let fields: MatchEntry = reader.decode(at.clone());
+    let on = reader.given(fields.on).and_then(|it| reader.expression(&it));
+    let cases = match reader.given(fields.cases) {
+        Some(cases) => reader.take(cases.pairs()).map(|pairs| {
+            pairs.iter().map(|(key, it)| ((*key).to_owned(), branch(reader, it, uses))).collect::<Vec<_>>()
         }),
-        None => missing(reader, node, "cases"),
+        None => missing(reader, at, "cases"),
     };
-    let default = fields.given("default").map(|it| branch(reader, it, uses));
+    let default = reader.given(fields.default.0).map(|it| branch(reader, &it, uses));
     match (on, cases) {
         (Some(on), Some(cases)) => {
             Entry::Match(Arc::new(Match { on: Selector::expression(on), cases, default }))
@@ -250,14 +280,14 @@ fn matching(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry 
     }
 }
 
-fn branch(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Branch {
-    match &node.data {
-        Data::List(items) => Branch::Many(items.iter().map(|it| entry(reader, it, uses)).collect()),
-        _ => Branch::One(entry(reader, node, uses)),
+fn branch<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Branch {
+    match &at.node.data {
+        Data::List(_) => Branch::Many(at.items().iter().map(|it| entry(reader, it, uses)).collect()),
+        _ => Branch::One(entry(reader, at, uses)),
     }
 }
 
-fn missing<T>(reader: &mut Reader<'_>, node: &Node, field: &str) -> Option<T> {
-    reader.problem(Problem::invalid(format!("`{field}` is missing")).at(node.place));
+fn missing<T>(reader: &mut Reader<'_>, at: &Cursor<'_>, field: &str) -> Option<T> {
+    reader.problem(at.invalid(format!("`{field}` is missing")));
     None
 }

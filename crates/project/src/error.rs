@@ -166,8 +166,8 @@ pub(crate) struct Problem(Box<Parts>);
 struct Parts {
     code: &'static str,
     message: String,
-    /// The path to the field, innermost name first.
-    path: Vec<String>,
+    /// The path to the field, such as `tools[0].name`.
+    path: String,
     place: Option<Place>,
     /// Set if the problem is in another file than the one being read, such as a partial.
     file: Option<String>,
@@ -220,9 +220,13 @@ impl Problem {
         })
     }
 
-    /// Adds the name of the enclosing field.
-    pub(crate) fn under(self, name: impl Into<String>) -> Self {
-        self.with(|it| it.path.push(name.into()))
+    /// Sets the path to the field, unless one is already set.
+    pub(crate) fn within(self, path: &str) -> Self {
+        self.with(|it| {
+            if it.path.is_empty() {
+                path.clone_into(&mut it.path);
+            }
+        })
     }
 
     pub(crate) fn hint(self, hint: Option<String>) -> Self {
@@ -242,13 +246,17 @@ impl Problem {
         self.0.place
     }
 
+    pub(crate) fn path(&self) -> &str {
+        &self.0.path
+    }
+
     pub(crate) fn message(&self) -> &str {
         &self.0.message
     }
 
     pub(crate) fn into_fault(self, file: &str) -> Fault {
         let Parts { code, message, path, place, file: own, sources, hint, .. } = *self.0;
-        let message = if path.is_empty() { message } else { format!("`{}`: {message}", dotted(&path)) };
+        let message = if path.is_empty() { message } else { format!("`{path}`: {message}") };
         let fault = Fault { sources, hint, ..Fault::new(code, message) };
         let fault = fault.in_file(own.as_deref().unwrap_or(file));
         match place {
@@ -261,19 +269,4 @@ impl Problem {
         change(&mut self.0);
         self
     }
-}
-
-/// Formats a path, innermost name first: `["0", "tools"]` is `tools[0]`.
-fn dotted(path: &[String]) -> String {
-    let mut out = String::new();
-    for name in path.iter().rev() {
-        match name.starts_with('[') || out.is_empty() {
-            true => out.push_str(name),
-            false => {
-                out.push('.');
-                out.push_str(name);
-            }
-        }
-    }
-    out
 }

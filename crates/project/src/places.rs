@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use contexture_compose::tags::{TagError, validate_tag_name};
 use contexture_compose::{Error, ErrorKind};
 
-use crate::decode;
 use crate::error::{Fault, Place};
 use crate::yaml::{Data, Node};
 
@@ -41,8 +40,7 @@ impl Places {
 
     /// Records the keys that a schema declares.
     pub(crate) fn schema(&mut self, owner: &str, schema: &Node) {
-        let properties = decode::pair(schema, "properties").map(|it| decode::map(&it.value));
-        let keys = properties.and_then(Result::ok).unwrap_or_default();
+        let keys = schema.get("properties").map(|it| it.value.pairs()).unwrap_or_default();
         self.keys.extend(keys.iter().map(|it| ((owner.to_owned(), it.key.clone()), it.place)));
     }
 

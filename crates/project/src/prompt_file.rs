@@ -2,57 +2,97 @@
 
 use contexture_agent::{check_constraint, check_guardrail, check_middleware};
 use contexture_compose::{
-    Adaptation, Definition, HistoryConfig, HistoryLimit, MessageText, Schema, TagValue, UserMessage, UserPart,
+    Adaptation, Budget, CacheConfig, Constraint, Definition, Guardrail, InputPolicy, MessageText, Schema,
+    StopCondition, TagValue, Text, ToolMiddleware, UserMessage, UserPart,
 };
 use contexture_message::{Part, Role, Settings, ToolChoice};
 use indexmap::IndexMap;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
-use crate::config::Config;
-use crate::decode;
+use crate::config::{Config, HistoryDefault};
+use crate::decode::{Cursor, Each, Field, Many, Raw, Word};
 use crate::entries::entries;
-use crate::error::{Place, Problem};
+use crate::error::Problem;
 use crate::facts::{ChosenTool, Remark};
 use crate::front::Document;
 use crate::pipeline::{providers, transforms};
-use crate::reader::{Fields, Reader};
+use crate::reader::Reader;
 use crate::sections::{Body, Section, sections};
-use crate::yaml::{Data, Node, Pair};
+use crate::tools::DeclaredTool;
+use crate::yaml::{Data, Node};
 
-/// The fields of a prompt file.
-const FIELDS: [&str; 28] = [
-    "id",
-    "description",
-    "tags",
-    "model",
-    "use",
-    "input",
-    "output",
-    "override",
-    "input_policy",
-    "system",
-    "prompt",
-    "messages",
-    "context",
-    "history",
-    "user",
-    "settings",
-    "adapt",
-    "tools",
-    "tool_middleware",
-    "tool_choice",
-    "stop_when",
-    "tests",
-    "constraints",
-    "guardrails",
-    "cache",
-    "budget",
-    "transforms",
-    "providers",
-];
+/// The front matter of a prompt file.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PromptFields {
+    id: Field<Word>,
+    description: Field<Word>,
+    tags: Field<Many<Word>>,
+    model: Field<String>,
+    #[serde(rename = "use")]
+    entries: Option<Raw>,
+    input: Option<Raw>,
+    output: Option<Raw>,
+    #[serde(rename = "override")]
+    overrides: Field<Many<Word>>,
+    input_policy: Field<InputPolicy>,
+    system: Option<Raw>,
+    prompt: Option<Raw>,
+    messages: Each<MessageFields>,
+    context: Option<Raw>,
+    history: Field<HistoryDefault>,
+    user: Option<Raw>,
+    settings: Field<Settings>,
+    adapt: Field<IndexMap<String, Field<AdaptFields>>>,
+    tools: Each<DeclaredTool>,
+    tool_middleware: Each<ToolMiddleware>,
+    tool_choice: Field<ToolChoice>,
+    stop_when: Each<StopCondition>,
+    tests: Each<Map<String, Value>>,
+    constraints: Each<Constraint>,
+    guardrails: Each<Guardrail>,
+    cache: Field<CacheConfig>,
+    budget: Field<Budget>,
+    transforms: Field<Vec<Raw>>,
+    providers: Field<Vec<Raw>>,
+}
 
-/// The fields of an adaptation.
-const ADAPT_FIELDS: [&str; 6] =
-    ["prepend_system", "append_system", "prepend_prompt", "append_prompt", "settings", "tool_choice"];
+/// A message of `messages`.
+#[derive(Deserialize)]
+struct MessageFields {
+    role: Field<Role>,
+    content: Raw,
+}
+
+/// A message of `user`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct UserFields {
+    role: Field<Role>,
+    content: Option<Raw>,
+}
+
+/// A text part of a user message.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PartFields {
+    #[serde(rename = "type")]
+    _kind: Option<Word>,
+    text: Option<Raw>,
+}
+
+/// The changes for a provider or model, under `adapt`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AdaptFields {
+    prepend_system: Option<Raw>,
+    append_system: Option<Raw>,
+    prepend_prompt: Option<Raw>,
+    append_prompt: Option<Raw>,
+    settings: Field<Settings>,
+    tool_choice: Field<ToolChoice>,
+}
 
 /// Returns the path that identifies a prompt file, such as `support/refund`.
 pub(crate) fn prompt_name(file: &str) -> Option<&str> {
@@ -60,325 +100,238 @@ pub(crate) fn prompt_name(file: &str) -> Option<&str> {
 }
 
 /// Reads a prompt file. Problems are recorded in the reader.
-pub(crate) fn prompt_file(reader: &mut Reader<'_>, document: Document, config: &Config) -> Definition {
-    reader.problems(document.problems);
-    let fields = reader.fields(&document.front, &FIELDS);
+pub(crate) fn prompt_file<'a>(
+    reader: &mut Reader<'a>,
+    document: &'a Document,
+    config: &Config,
+) -> Definition {
+    reader.problems(document.problems.clone());
+    let fields: PromptFields = reader.decode(Cursor::root(&document.front));
     let (body, problems) = sections(&document.body, document.body_line);
     reader.problems(problems);
-    exclusive(reader, fields, &body);
-    note_owners(reader, fields);
-    body.overlooked.iter().for_each(|(name, place)| remark_overlooked(reader, name, *place));
-    if let Some(place) = body.outside.filter(|_| body.system.is_some()) {
-        remark_outside(reader, place);
-    }
-
-    let mut definition = Definition {
-        id: prompt_name(reader.file).unwrap_or(reader.file).to_owned(),
-        file: Some(reader.file.to_owned()),
-        cache: config.cache,
-        history: config.history.default.config(),
-        ..Definition::default()
-    };
-    about(reader, fields, &mut definition);
-    texts(reader, fields, &body, &mut definition);
-    slot(reader, fields, &body, &mut definition);
-    schemas(reader, fields, &mut definition);
-    generation(reader, fields, &mut definition);
-    agent(reader, fields, &mut definition);
-    if let Some(node) = fields.get("transforms") {
-        definition.transforms = transforms(reader, node);
-    }
-    if let Some(node) = fields.get("providers") {
-        definition.providers = providers(reader, node);
-    }
-    if let Some(node) = fields.get("use") {
-        let read = entries(reader, node);
-        definition.entries = read.entries;
-        reader.facts.uses = read.uses;
-    }
-    definition
-}
-
-fn about(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definition) {
-    if let Some(node) = fields.get("id")
-        && let Some(id) = reader.take("id", decode::word(node))
-    {
-        if id.trim().is_empty() {
-            reader.problem(decode::wrong(node, "a name").under("id"));
+    check_exclusive(reader, &document.front, &body);
+    for (field, owner) in [("input", "prompt"), ("output", "prompt:output")] {
+        if let Some(pair) = document.front.get(field).filter(|it| !it.value.is_null()) {
+            reader.places.owner(owner, pair.place);
         }
-        reader.facts.id = Some(node.place);
-        definition.id = id;
     }
-    definition.description =
-        fields.get("description").and_then(|it| reader.take("description", decode::word(it)));
-    definition.model = fields.get("model").and_then(|it| reader.take("model", decode::text(it)));
-    let mut words = |name: &str| fields.get(name).and_then(|it| reader.take(name, decode::texts(it)));
-    definition.tags = words("tags").unwrap_or_default();
-    definition.overrides = words("override").unwrap_or_default();
+    remarks(reader, &body);
+
+    let file = reader.file;
+    let id = reader.id(&fields.id);
+    reader.facts.id = id.as_ref().map(|(_, place)| *place);
+    let (system, context_in_system, prompt, user) = texts(reader, &fields, &body);
+    let messages = messages(reader, fields.messages);
+    let (context, context_section) = slot(reader, fields.context, &body);
+    let mut overrides = fields.overrides.words();
+    let input = reader.given(fields.input).and_then(|it| input(reader, &it, &mut overrides));
+    let read = reader.given(fields.entries).map(|it| entries(reader, &it)).unwrap_or_default();
+    reader.facts.uses = read.uses;
+    Definition {
+        id: id.map_or_else(|| prompt_name(file).unwrap_or(file).to_owned(), |(id, _)| id),
+        description: fields.description.word(),
+        tags: fields.tags.words(),
+        file: Some(file.to_owned()),
+        model: fields.model.value,
+        entries: read.entries,
+        input,
+        overrides,
+        input_policy: fields.input_policy.value.unwrap_or_default(),
+        output: reader.given(fields.output).and_then(|it| reader.schema("prompt:output", &it)),
+        system,
+        prompt,
+        user,
+        messages: messages.into(),
+        context,
+        context_section,
+        context_in_system,
+        history: fields.history.value.unwrap_or(config.history.default).config(),
+        settings: fields.settings.value.unwrap_or_default(),
+        adapt: adaptations(reader, fields.adapt),
+        tools: reader.tools(fields.tools).into_iter().map(Into::into).collect(),
+        tool_middleware: reader.checked(fields.tool_middleware, check_middleware),
+        tool_choice: tool_choice(reader, fields.tool_choice),
+        stop_when: fields.stop_when.items().map(|(it, _)| it).collect(),
+        tests: fields.tests.items().map(|(it, _)| Value::Object(it)).collect(),
+        constraints: reader.checked(fields.constraints, check_constraint),
+        guardrails: reader.checked(fields.guardrails, check_guardrail),
+        cache: fields.cache.value.unwrap_or(config.cache),
+        budget: fields.budget.value.unwrap_or_default(),
+        transforms: transforms(reader, fields.transforms),
+        providers: providers(reader, fields.providers),
+        ..Definition::default()
+    }
 }
 
-fn texts(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body, definition: &mut Definition) {
-    let section = |reader: &mut Reader<'_>, it: &Option<Section>| {
+/// Reads the texts of the front matter and the body: system text, its `<context>` section, prompt and user messages.
+fn texts<'a>(
+    reader: &mut Reader<'a>,
+    fields: &PromptFields,
+    body: &Body,
+) -> (Option<Text>, bool, Option<Text>, Vec<UserMessage>) {
+    let section = |reader: &mut Reader<'a>, it: &Option<Section>| {
         it.as_ref().and_then(|it| reader.section(&it.text, it.place))
     };
-    let field = |reader: &mut Reader<'_>, name: &str| fields.get(name).and_then(|it| reader.text(name, it));
-    definition.system = field(reader, "system");
+    let given = reader.text_of(fields.system);
     let before = reader.facts.variables.len();
-    definition.prompt = field(reader, "prompt");
-    if let Some(node) = fields.get("user") {
-        definition.user = user_messages(reader, node);
-    } else {
-        definition.user = section(reader, &body.user).map(UserMessage::text).into_iter().collect();
-    }
+    let prompt = reader.text_of(fields.prompt);
+    let user = match reader.given(fields.user) {
+        Some(at) => at.items().iter().filter_map(|it| user_message(reader, it)).collect(),
+        None => section(reader, &body.user).map(UserMessage::text).into_iter().collect(),
+    };
     reader.facts.user = reader.facts.variables.get(before..).unwrap_or_default().to_vec();
-    if definition.system.is_none() {
-        let before = reader.facts.variables.len();
-        definition.system = section(reader, &body.system);
-        definition.context_in_system = body.context_in_system;
-        if body.context_in_system {
-            reader.facts.section = reader.facts.variables.get(before..).map(<[_]>::to_vec);
-        }
+    if given.is_some() {
+        return (given, false, prompt, user);
     }
-    if let Some(node) = fields.get("messages") {
-        definition.messages = messages(reader, node).into();
+    let before = reader.facts.variables.len();
+    let system = section(reader, &body.system);
+    if body.context_in_system {
+        reader.facts.section = reader.facts.variables.get(before..).map(<[_]>::to_vec);
     }
+    (system, body.context_in_system, prompt, user)
 }
 
-/// Reads the user slot: a text, a message, or a list of them.
-fn user_messages(reader: &mut Reader<'_>, node: &Node) -> Vec<UserMessage> {
-    let messages = decode::one_or_many(node);
-    messages.iter().filter_map(|it| user_message(reader, it)).collect()
-}
-
-fn user_message(reader: &mut Reader<'_>, node: &Node) -> Option<UserMessage> {
-    if !matches!(node.data, Data::Map(_)) {
-        return reader.text("user", node).map(UserMessage::text);
+/// Reads a message of the user slot: a text, or a map with a role and content.
+fn user_message<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Option<UserMessage> {
+    if !matches!(at.node.data, Data::Map(_)) {
+        return reader.text(at).map(UserMessage::text);
     }
-    let fields = reader.fields(node, &["role", "content"]);
-    if let Some(role) = fields.get("role")
-        && reader.take("user", decode::value::<Role>(role).map_err(|it| it.under("role")))? != Role::User
-    {
-        reader.problem(decode::wrong(role, "`user`").under("user.role"));
+    let fields: UserFields = reader.decode(at.clone());
+    let role = reader.given(fields.role.raw);
+    if let Some(role) = role.filter(|_| fields.role.value.is_some_and(|it| it != Role::User)) {
+        reader.problem(role.wrong("`user`"));
         return None;
     }
-    let Some(content) = fields.get("content") else {
-        reader.problem(Problem::invalid("a message needs `content`").at(node.place).under("user"));
+    let Some(content) = reader.given(fields.content) else {
+        reader.problem(at.invalid("`content` is missing"));
         return None;
     };
-    let Data::List(parts) = &content.data else {
-        return reader.text("user", content).map(UserMessage::text);
-    };
-    let content = parts.iter().filter_map(|it| user_part(reader, it)).collect();
-    Some(UserMessage { content })
+    match content.node.data {
+        Data::List(_) => {
+            let parts = content.items();
+            Some(UserMessage { content: parts.iter().filter_map(|it| user_part(reader, it)).collect() })
+        }
+        _ => reader.text(&content).map(UserMessage::text),
+    }
 }
 
-fn user_part(reader: &mut Reader<'_>, node: &Node) -> Option<UserPart> {
-    let text = match &node.data {
-        Data::Map(pairs) if pairs.iter().any(|it| it.key == "text") => {
-            let fields = reader.fields(node, &["type", "text"]);
-            fields.get("text").and_then(|it| reader.text("user", it))
+fn user_part<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Option<UserPart> {
+    if !matches!(at.node.data, Data::Map(_)) {
+        return reader.text(at).map(UserPart::Text);
+    }
+    if at.node.get("text").is_some() {
+        let fields: PartFields = reader.decode(at.clone());
+        return reader.text_of(fields.text).map(UserPart::Text);
+    }
+    match reader.decode::<Option<Part>>(at.clone())? {
+        media @ (Part::Image(_) | Part::File(_)) => Some(UserPart::Media(media)),
+        Part::Text { .. } | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => {
+            reader.problem(at.wrong("text, an image or a file"));
+            None
         }
-        Data::Map(_) => {
-            let part = reader.take("user", decode::value::<Part>(node))?;
-            return match part {
-                media @ (Part::Image(_) | Part::File(_)) => Some(UserPart::Media(media)),
-                Part::Text { .. } | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => {
-                    reader.problem(decode::wrong(node, "text, an image or a file").under("user"));
-                    None
-                }
-            };
-        }
-        _ => reader.text("user", node),
-    };
-    text.map(UserPart::Text)
+    }
 }
 
-fn messages(reader: &mut Reader<'_>, node: &Node) -> Vec<MessageText> {
-    let items = reader.take("messages", decode::list(node)).unwrap_or_default();
-    let read = items.iter().enumerate().filter_map(|(idx, item)| {
-        let fields = reader.fields(item, &["role", "content"]);
-        let name = format!("messages[{idx}]");
-        let Some((role, content)) = fields.get("role").zip(fields.get("content")) else {
-            reader
-                .problem(Problem::invalid("a message needs `role` and `content`").at(item.place).under(name));
-            return None;
-        };
-        let role = reader.take(&name, decode::value::<Role>(role).map_err(|it| it.under("role")));
-        let text = reader.text(&name, content);
-        Some(MessageText { role: role?, text: text? })
+fn messages(reader: &mut Reader<'_>, messages: Each<MessageFields>) -> Vec<MessageText> {
+    let read = messages.items().filter_map(|(fields, _)| {
+        let text = reader.text_of(Some(fields.content));
+        Some(MessageText { role: fields.role.value?, text: text? })
     });
     read.collect()
 }
 
-fn slot(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body, definition: &mut Definition) {
-    if let Some(node) = fields.get("context") {
-        decode::one_or_many(node).iter().for_each(|it| reader.slot_keys(it));
-        reader.places.tags("prompt", node);
-        roles(reader, node);
-        let values: Vec<Option<TagValue>> =
-            decode::one_or_many(node).iter().map(|it| reader.tag_value(it)).collect();
-        definition.context = values.into_iter().flatten().collect();
+/// Reads the context slot and the `<context>` section.
+fn slot(reader: &mut Reader<'_>, context: Option<Raw>, body: &Body) -> (Vec<TagValue>, Option<Text>) {
+    let mut values = Vec::new();
+    if let Some(at) = reader.given(context) {
+        reader.places.tags("prompt", at.node);
+        for item in at.items() {
+            reader.slot_keys(item.node);
+            roles(reader, &item);
+            values.extend(reader.tag_value(item.node));
+        }
     }
-    if let Some(section) = &body.context {
+    let section = body.context.as_ref().and_then(|section| {
         let before = reader.facts.variables.len();
-        definition.context_section = reader.section(&section.text, section.place);
+        let text = reader.section(&section.text, section.place);
         reader.facts.section = reader.facts.variables.get(before..).map(<[_]>::to_vec);
-    }
+        text
+    });
+    (values, section)
 }
 
 /// Checks the roles of the messages in the context slot.
-fn roles(reader: &mut Reader<'_>, node: &Node) {
-    match &node.data {
-        Data::List(items) => items.iter().for_each(|it| roles(reader, it)),
-        Data::Map(pairs) => {
-            let role = pairs.iter().find(|it| it.key == "role").map(|it| &it.value);
-            let Some(role) = role.filter(|it| !matches!(&it.data, Data::Text(text) if text.contains('{')))
-            else {
-                return;
-            };
-            let read = decode::value::<Role>(role).map_err(|it| it.under("role"));
-            let hint = "rename the key, such as `userRole`, unless the object is a message".to_owned();
-            reader.take("context", read.map_err(|it| it.hint(Some(hint))));
-        }
-        Data::Null | Data::Bool(_) | Data::Number(_) | Data::Text(_) => {}
+fn roles<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) {
+    if let Data::List(_) = at.node.data {
+        at.items().iter().for_each(|it| roles(reader, it));
     }
-}
-
-fn schemas(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definition) {
-    definition.input = fields.get("input").and_then(|it| input(reader, it, &mut definition.overrides));
-    definition.output = fields.get("output").and_then(|it| reader.schema("output", it));
-    if let Some(schema) = &definition.input {
-        reader.facts.schemas.push((**schema.value()).clone());
-    }
-    if let Some(policy) = fields.get("input_policy") {
-        definition.input_policy =
-            reader.take_all("input_policy", decode::each_key(policy)).unwrap_or_default();
+    let Some(role) = at.get("role") else { return };
+    let is_template = matches!(&role.node.data, Data::Text(text) if text.contains('{'));
+    if !is_template && let Err(problem) = role.value::<Role>() {
+        let hint = "rename the key, such as `userRole`, unless the object is a message".to_owned();
+        reader.problem(problem.hint(Some(hint)));
     }
 }
 
 /// Reads the input schema, which may also list the keys that override entries.
-fn input(reader: &mut Reader<'_>, node: &Node, overrides: &mut Vec<String>) -> Option<Schema> {
-    let pairs = reader.take("input", decode::map(node))?;
-    reader.places.schema("prompt", node);
-    let (own, schema): (Vec<Pair>, Vec<Pair>) = pairs.iter().cloned().partition(|it| it.key == "override");
-    for pair in own.iter().filter(|it| !it.value.is_null()) {
-        let keys = decode::texts(&pair.value).map_err(|it| it.under("override"));
-        overrides.extend(reader.take("input", keys).unwrap_or_default());
+fn input<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, overrides: &mut Vec<String>) -> Option<Schema> {
+    let keys = at.get("override").map(|it| it.items()).unwrap_or_default();
+    overrides.extend(keys.iter().filter_map(|it| reader.take(it.word())));
+    let schema = reader.schema("prompt", at)?;
+    let mut json = (**schema.value()).clone();
+    if let Value::Object(fields) = &mut json {
+        fields.shift_remove("override");
     }
-    reader.schema("input", &Node::new(Data::Map(schema), node.place))
+    reader.facts.schemas.push(json.clone());
+    Some(Schema::from_json(json))
 }
 
-fn generation(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definition) {
-    if let Some(node) = fields.get("settings") {
-        definition.settings = reader.take_all("settings", decode::each_key(node)).unwrap_or_default();
-    }
-    if let Some(node) = fields.get("budget") {
-        definition.budget = reader.take_all("budget", decode::each_key(node)).unwrap_or_default();
-    }
-    if let Some(node) = fields.get("cache") {
-        definition.cache = reader.take_all("cache", decode::each_key(node)).unwrap_or_default();
-    }
-    if let Some(node) = fields.get("history") {
-        definition.history = history(reader, node);
-    }
-    if let Some(node) = fields.get("adapt") {
-        definition.adapt = adaptations(reader, node);
-    }
-    definition.tool_choice = tool_choice(reader, fields, "tool_choice");
-}
-
-/// Reads the history setting: `false` for none, `true` for the whole window.
-pub(crate) fn history(reader: &mut Reader<'_>, node: &Node) -> HistoryConfig {
-    if let Data::Bool(all) = node.data {
-        return if all { HistoryConfig::default() } else { HistoryConfig::NONE };
-    }
-    let fields = reader.fields(node, &["limit"]);
-    let limit = fields.get("limit").and_then(|it| {
-        let limit = decode::value::<HistoryLimit>(it);
-        let limit = limit.map_err(|_| decode::wrong(it, "a number, `{turns: N}` or `{tokens: N}`"));
-        reader.take("history.limit", limit)
-    });
-    HistoryConfig { limit }
-}
-
-fn tool_choice(reader: &mut Reader<'_>, fields: Fields<'_>, name: &str) -> Option<ToolChoice> {
-    let node = fields.get("tool_choice")?;
-    let choice = decode::value::<ToolChoice>(node);
-    let choice = choice.map_err(|_| decode::wrong(node, "`auto`, `none`, `required` or `{tool: NAME}`"));
-    let choice = reader.take(name, choice)?;
+fn tool_choice(reader: &mut Reader<'_>, field: Field<ToolChoice>) -> Option<ToolChoice> {
+    let (choice, at) = field.value.zip(reader.given(field.raw))?;
     if let ToolChoice::Tool(tool) = &choice {
-        let place = decode::one_pair(node).map_or(node.place, |it| it.value.place);
-        reader.facts.chosen_tools.push(ChosenTool { field: name.to_owned(), tool: tool.clone(), place });
+        let place = at.get("tool").map_or(at.node.place, |it| it.node.place);
+        reader.facts.chosen_tools.push(ChosenTool { field: at.path, tool: tool.clone(), place });
     }
     Some(choice)
 }
 
-fn adaptations(reader: &mut Reader<'_>, node: &Node) -> IndexMap<String, Adaptation> {
-    let pairs = reader.take("adapt", decode::map(node)).unwrap_or_default();
-    pairs.iter().map(|pair| (pair.key.clone(), adaptation(reader, pair))).collect()
+fn adaptations(
+    reader: &mut Reader<'_>,
+    adapt: Field<IndexMap<String, Field<AdaptFields>>>,
+) -> IndexMap<String, Adaptation> {
+    let each = adapt.value.into_iter().flatten();
+    each.map(|(name, fields)| (name, adaptation(reader, fields.value.unwrap_or_default()))).collect()
 }
 
-fn adaptation(reader: &mut Reader<'_>, pair: &Pair) -> Adaptation {
-    let name = format!("adapt.{}", pair.key);
-    let fields = reader.fields(&pair.value, &ADAPT_FIELDS);
-    let settings = fields
-        .get("settings")
-        .and_then(|it| reader.take_all(&format!("{name}.settings"), decode::each_key::<Settings>(it)));
-    let [prepend_system, append_system, prepend_prompt, append_prompt] =
-        ["prepend_system", "append_system", "prepend_prompt", "append_prompt"]
-            .map(|it| fields.get(it).and_then(|node| reader.text(&format!("{name}.{it}"), node)));
+fn adaptation(reader: &mut Reader<'_>, fields: AdaptFields) -> Adaptation {
     Adaptation {
-        prepend_system,
-        append_system,
-        prepend_prompt,
-        append_prompt,
-        settings: settings.unwrap_or_default(),
-        tool_choice: tool_choice(reader, fields, &format!("{name}.tool_choice")),
-    }
-}
-
-fn agent(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definition) {
-    if let Some(node) = fields.get("tools") {
-        definition.tools = reader.tools(node).into_iter().map(Into::into).collect();
-    }
-    if let Some(node) = fields.get("tool_middleware") {
-        definition.tool_middleware = reader.checked_list("tool_middleware", node, check_middleware);
-    }
-    if let Some(node) = fields.get("stop_when") {
-        definition.stop_when = reader.list("stop_when", node);
-    }
-    if let Some(node) = fields.get("constraints") {
-        definition.constraints = reader.checked_list("constraints", node, check_constraint);
-    }
-    if let Some(node) = fields.get("guardrails") {
-        definition.guardrails = reader.checked_list("guardrails", node, check_guardrail);
-    }
-    if let Some(node) = fields.get("tests") {
-        let items = reader.take("tests", decode::list(node)).unwrap_or_default();
-        for (idx, item) in items.iter().enumerate() {
-            reader.take("tests", decode::map(item).map(drop).map_err(|it| it.under(format!("[{idx}]"))));
-        }
-        definition.tests = items.iter().map(Node::to_json).collect();
+        prepend_system: reader.text_of(fields.prepend_system),
+        append_system: reader.text_of(fields.append_system),
+        prepend_prompt: reader.text_of(fields.prepend_prompt),
+        append_prompt: reader.text_of(fields.append_prompt),
+        settings: fields.settings.value.unwrap_or_default(),
+        tool_choice: tool_choice(reader, fields.tool_choice),
     }
 }
 
 /// Checks that no text is given both in the front matter and in the body.
-fn exclusive(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body) {
+fn check_exclusive(reader: &mut Reader<'_>, front: &Node, body: &Body) {
+    let field = |name: &str| front.get(name).filter(|it| !it.value.is_null());
     let pairs = [
         ("system", "<system>", &body.system),
         ("prompt", "<user>", &body.user),
         ("user", "<user>", &body.user),
     ];
-    for (field, tag, section) in pairs {
-        let Some((pair, section)) = fields.pair(field).zip(section.as_ref()) else { continue };
+    for (name, tag, section) in pairs {
+        let Some((pair, section)) = field(name).zip(section.as_ref()) else { continue };
         let message = format!(
-            "`{field}` on line {} and the text of `{tag}` on line {} are the same thing: give one",
+            "`{name}` on line {} and the text of `{tag}` on line {} are the same thing: give one",
             pair.place.line, section.tag.line
         );
         reader.problem(Problem::invalid(message).at(pair.place));
     }
     for (second, why) in [("user", "are the same thing"), ("messages", "exclude each other")] {
-        let Some((one, other)) = fields.pair("prompt").zip(fields.pair(second)) else { continue };
+        let Some((one, other)) = field("prompt").zip(field(second)) else { continue };
         let (one, other) = if one.place <= other.place { (one, other) } else { (other, one) };
         let message = format!(
             "`{}` on line {} and `{}` on line {} {why}: give one",
@@ -388,29 +341,22 @@ fn exclusive(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body) {
     }
 }
 
-/// Records the positions of the schemas that the engine validates later.
-fn note_owners(reader: &mut Reader<'_>, fields: Fields<'_>) {
-    for (field, owner) in [("input", "prompt"), ("output", "prompt:output")] {
-        if let Some(pair) = fields.pair(field) {
-            reader.places.owner(owner, pair.place);
-        }
+/// Warns about text of the body that is ignored.
+fn remarks(reader: &mut Reader<'_>, body: &Body) {
+    for (name, place) in &body.overlooked {
+        reader.remark(Remark {
+            code: "section_overlooked",
+            message: format!("`<{name}>` does not start a line, so it is no section and its text is ignored"),
+            place: *place,
+            hint: Some("begin a new line before the tag"),
+        });
     }
-}
-
-fn remark_outside(reader: &mut Reader<'_>, place: Place) {
-    reader.remark(Remark {
-        code: "text_outside",
-        message: "the text stands outside of all sections, so it is ignored".to_owned(),
-        place,
-        hint: Some("move it into a section, or delete it"),
-    });
-}
-
-fn remark_overlooked(reader: &mut Reader<'_>, name: &str, place: Place) {
-    reader.remark(Remark {
-        code: "section_overlooked",
-        message: format!("`<{name}>` does not start a line, so it is no section and its text is ignored"),
-        place,
-        hint: Some("begin a new line before the tag"),
-    });
+    if let Some(place) = body.outside.filter(|_| body.system.is_some()) {
+        reader.remark(Remark {
+            code: "text_outside",
+            message: "the text stands outside of all sections, so it is ignored".to_owned(),
+            place,
+            hint: Some("move it into a section, or delete it"),
+        });
+    }
 }

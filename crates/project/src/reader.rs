@@ -6,10 +6,11 @@ use std::sync::Arc;
 use contexture_compose::{Schema, TagValue, Text};
 use contexture_message::ToolDefinition;
 use contexture_template::{Condition, Expression, ParseConfig, Template, Variable};
+use serde::de::DeserializeOwned;
 
 use crate::blocks::Blocks;
 use crate::compile::ContextUnit;
-use crate::decode;
+use crate::decode::{Advice, Collected, Cursor, Each, Field, Raw, Word};
 use crate::error::{Fault, Place, Problem};
 use crate::facts::{Facts, Read, Remark};
 use crate::index::Index;
@@ -17,10 +18,8 @@ use crate::partials::Library;
 use crate::places::Places;
 use crate::sources::Sources;
 use crate::spread::{Spread, Written};
-use crate::tools::{ProjectTool, tool};
-use crate::yaml::{Data, Node, Pair};
-use contexture_template::did_you_mean;
-use contexture_template::nearest;
+use crate::tools::DeclaredTool;
+use crate::yaml::{Data, Node};
 
 /// The definitions that a file may refer to.
 #[derive(Clone, Copy)]
@@ -40,7 +39,7 @@ pub(crate) struct Shelf<'a> {
 pub(crate) struct Reader<'a> {
     pub(crate) file: &'a str,
     pub(crate) shelf: Shelf<'a>,
-    problems: Vec<Problem>,
+    collected: Collected<'a>,
     /// Files that were read or looked up.
     pub(crate) reads: BTreeSet<String>,
     pub(crate) facts: Facts,
@@ -55,7 +54,7 @@ impl<'a> Reader<'a> {
         Self {
             file,
             shelf,
-            problems: Vec::new(),
+            collected: Collected::default(),
             reads: BTreeSet::from([file.to_owned()]),
             facts: Facts::default(),
             places: Places::default(),
@@ -64,11 +63,11 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn problem(&mut self, problem: Problem) {
-        self.problems.push(problem);
+        self.collected.problems.push(problem);
     }
 
     pub(crate) fn problems(&mut self, problems: Vec<Problem>) {
-        self.problems.extend(problems);
+        self.collected.problems.extend(problems);
     }
 
     pub(crate) fn remark(&mut self, remark: Remark) {
@@ -78,48 +77,52 @@ impl<'a> Reader<'a> {
     /// Takes the collected problems as faults of this file.
     pub(crate) fn faults(&mut self) -> Vec<Fault> {
         let file = self.file;
-        std::mem::take(&mut self.problems).into_iter().map(|it| it.into_fault(file)).collect()
+        std::mem::take(&mut self.collected.problems).into_iter().map(|it| it.into_fault(file)).collect()
     }
 
-    /// Returns the value, or records the problem with the field.
-    pub(crate) fn take<T>(&mut self, field: &str, result: Result<T, Problem>) -> Option<T> {
-        result.map_err(|it| self.problem(it.under(field))).ok()
+    /// Decodes a map to its fields. Every fault is recorded; a map with a fault may still have fields to read.
+    pub(crate) fn decode<T: DeserializeOwned + Default>(&mut self, at: Cursor<'a>) -> T {
+        self.decode_with(at, |_| None)
     }
 
-    /// Returns the value, or records all problems with the field.
-    pub(crate) fn take_all<T>(&mut self, field: &str, result: Result<T, Vec<Problem>>) -> Option<T> {
-        result.map_err(|problems| problems.into_iter().for_each(|it| self.problem(it.under(field)))).ok()
+    /// Like `decode`, with hints for unknown keys.
+    pub(crate) fn decode_with<T: DeserializeOwned + Default>(&mut self, at: Cursor<'a>, advice: Advice) -> T {
+        self.collected.decode(at, advice).unwrap_or_default()
     }
 
-    /// Opens a map of fields and records unknown keys.
-    pub(crate) fn fields<'n>(&mut self, node: &'n Node, known: &'static [&'static str]) -> Fields<'n> {
-        self.fields_but(node, known, |_| None)
+    /// Returns the value that was decoded to `raw`.
+    pub(crate) fn cursor(&self, raw: Raw) -> Cursor<'a> {
+        self.collected.cursor(raw).clone()
     }
 
-    /// Opens a map of fields and records unknown keys; `special` may supply its own problem for some of them.
-    pub(crate) fn fields_but<'n>(
-        &mut self,
-        node: &'n Node,
-        known: &'static [&'static str],
-        special: impl Fn(&Pair) -> Option<Problem>,
-    ) -> Fields<'n> {
-        let pairs = match decode::map(node) {
-            Ok(pairs) => pairs,
-            Err(problem) => {
-                self.problem(problem);
-                &[]
-            }
-        };
-        for pair in pairs.iter().filter(|it| !known.contains(&it.key.as_str())) {
-            self.problem(special(pair).unwrap_or_else(|| unknown_field(pair, known)));
-        }
-        Fields { pairs }
+    /// Returns the value of a field that is given.
+    pub(crate) fn given(&self, raw: Option<Raw>) -> Option<Cursor<'a>> {
+        raw.map(|it| self.cursor(it))
+    }
+
+    /// Returns the value, or records the problem.
+    pub(crate) fn take<T>(&mut self, result: Result<T, Problem>) -> Option<T> {
+        result.map_err(|it| self.problem(it)).ok()
     }
 
     /// Reads a text, which is a template.
-    pub(crate) fn text(&mut self, field: &str, node: &Node) -> Option<Text> {
-        let text = self.take(field, decode::word(node))?;
-        self.template(node.spread(&text))
+    pub(crate) fn text(&mut self, at: &Cursor<'a>) -> Option<Text> {
+        let text = self.take(at.word())?;
+        self.template(at.node.spread(&text))
+    }
+
+    /// Reads an optional field that is a template.
+    pub(crate) fn text_of(&mut self, raw: Option<Raw>) -> Option<Text> {
+        self.given(raw).and_then(|it| self.text(&it))
+    }
+
+    /// Reads an id, which must not be blank.
+    pub(crate) fn id(&mut self, id: &Field<Word>) -> Option<(String, Place)> {
+        let (word, at) = id.value.as_ref().zip(self.given(id.raw))?;
+        if word.0.trim().is_empty() {
+            self.problem(at.wrong("a name"));
+        }
+        Some((word.0.clone(), at.node.place))
     }
 
     /// Parses a template that appears verbatim in the file, starting at a position.
@@ -160,17 +163,17 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a Liquid condition.
-    pub(crate) fn condition(&mut self, field: &str, node: &Node) -> Option<Condition> {
-        let text = self.take(field, decode::word(node))?;
-        let condition = self.parsed(node.spread(&text), Condition::parse_with)?;
+    pub(crate) fn condition(&mut self, at: &Cursor<'a>) -> Option<Condition> {
+        let text = self.take(at.word())?;
+        let condition = self.parsed(at.node.spread(&text), Condition::parse_with)?;
         self.note_own(condition.variables());
         Some(condition)
     }
 
     /// Reads a Liquid expression.
-    pub(crate) fn expression(&mut self, field: &str, node: &Node) -> Option<Expression> {
-        let text = self.take(field, decode::word(node))?;
-        let expression = self.parsed(node.spread(&text), Expression::parse_with)?;
+    pub(crate) fn expression(&mut self, at: &Cursor<'a>) -> Option<Expression> {
+        let text = self.take(at.word())?;
+        let expression = self.parsed(at.node.spread(&text), Expression::parse_with)?;
         self.note_own(expression.variables());
         Some(expression)
     }
@@ -194,57 +197,43 @@ impl<'a> Reader<'a> {
 
     /// Records the top-level keys of a value of the tag tree, unless it is a message.
     pub(crate) fn slot_keys(&mut self, node: &Node) {
-        if let Data::Map(pairs) = &node.data
-            && !pairs.iter().any(|it| it.key == "role")
-        {
-            self.facts.slot.extend(pairs.iter().map(|it| (it.key.clone(), it.place)));
+        if node.get("role").is_none() {
+            self.facts.slot.extend(node.pairs().iter().map(|it| (it.key.clone(), it.place)));
         }
     }
 
-    /// Reads a JSON Schema.
-    pub(crate) fn schema(&mut self, field: &str, node: &Node) -> Option<Schema> {
-        self.take(field, decode::map(node))?;
-        Some(Schema::from_json(node.to_json()))
+    /// Reads a JSON Schema, and records the keys that it declares for `owner`.
+    pub(crate) fn schema(&mut self, owner: &str, at: &Cursor<'a>) -> Option<Schema> {
+        self.take(at.pairs())?;
+        self.places.schema(owner, at.node);
+        Some(Schema::from_json(at.node.to_json()))
     }
 
     /// Reads a list of tools.
-    pub(crate) fn tools(&mut self, node: &Node) -> Vec<ToolDefinition> {
-        let items = self.take("tools", decode::list(node)).unwrap_or_default();
-        let tools = items.iter().enumerate().filter_map(|(idx, item)| {
-            let read = tool(item);
-            let read = read.map_err(|them| them.into_iter().map(|it| it.under(format!("[{idx}]"))).collect());
-            let (tool, runs): (ToolDefinition, Option<ProjectTool>) = self.take_all("tools", read)?;
+    pub(crate) fn tools(&mut self, tools: Each<DeclaredTool>) -> Vec<ToolDefinition> {
+        let read = tools.items().filter_map(|(declared, raw)| {
+            let at = self.cursor(raw);
+            let (tool, runs) = self.take(declared.check(&at))?;
             match runs {
-                Some(runs) => self.facts.tools.push((runs, item.place)),
-                None => self.facts.plain_tools.push((tool.clone(), item.place)),
+                Some(runs) => self.facts.tools.push((runs, at.node.place)),
+                None => self.facts.plain_tools.push((tool.clone(), at.node.place)),
             }
             if tool.description.trim().is_empty() {
-                self.facts.silent_tools.push((tool.name.clone(), item.place));
+                self.facts.silent_tools.push((tool.name.clone(), at.node.place));
             }
             Some(tool)
         });
-        tools.collect()
+        read.collect()
     }
 
-    /// Reads a list of definitions, such as constraints.
-    pub(crate) fn list<T: serde::de::DeserializeOwned>(&mut self, field: &str, node: &Node) -> Vec<T> {
-        self.checked_list(field, node, |_| Ok(()))
-    }
-
-    /// Reads a list of definitions; `check` validates each one, and its error becomes a problem at that item.
-    pub(crate) fn checked_list<T: serde::de::DeserializeOwned>(
-        &mut self,
-        field: &str,
-        node: &Node,
-        check: impl Fn(&T) -> Result<(), String>,
-    ) -> Vec<T> {
-        let items = self.take(field, decode::list(node)).unwrap_or_default();
-        let each = items.iter().enumerate().filter_map(|(idx, item)| {
-            let read = decode::value::<T>(item).and_then(|it| match check(&it) {
-                Ok(()) => Ok(it),
-                Err(reason) => Err(Problem::invalid(reason).at(item.place)),
-            });
-            self.take(field, read.map_err(|it| it.under(format!("[{idx}]"))))
+    /// Returns the items of a list that pass a check, and records the problems of the others.
+    pub(crate) fn checked<T>(&mut self, list: Each<T>, check: impl Fn(&T) -> Result<(), String>) -> Vec<T> {
+        let each = list.items().filter_map(|(item, raw)| match check(&item) {
+            Ok(()) => Some(item),
+            Err(reason) => {
+                self.problem(self.cursor(raw).invalid(reason));
+                None
+            }
         });
         each.collect()
     }
@@ -272,49 +261,4 @@ pub(crate) fn changes_each_turn(path: &[String]) -> bool {
         Some("ctx") => path.get(1).is_none_or(|it| it == "now"),
         _ => false,
     }
-}
-
-/// The fields of a map.
-#[derive(Clone, Copy)]
-pub(crate) struct Fields<'n> {
-    pairs: &'n [Pair],
-}
-
-impl<'n> Fields<'n> {
-    /// Returns the value of a field; `null` counts as absent.
-    pub(crate) fn get(&self, name: &str) -> Option<&'n Node> {
-        self.pair(name).map(|it| &it.value)
-    }
-
-    /// Returns the value of a field, `null` included.
-    pub(crate) fn given(&self, name: &str) -> Option<&'n Node> {
-        self.pairs.iter().find(|it| it.key == name).map(|it| &it.value)
-    }
-
-    /// Returns a field with the position of its name; `null` counts as absent.
-    pub(crate) fn pair(&self, name: &str) -> Option<&'n Pair> {
-        self.pairs.iter().find(|it| it.key == name && !it.value.is_null())
-    }
-}
-
-/// Fields that authors often put next to `settings` instead of below it.
-const SETTINGS: [&str; 6] = ["temperature", "max_tokens", "top_p", "top_k", "stop", "seed"];
-
-/// Returns the problem for an unknown field.
-pub(crate) fn unknown_field(pair: &Pair, known: &[&str]) -> Problem {
-    if pair.key == "hooks" {
-        let problem = Problem::invalid("`hooks` are functions: a file can't hold them");
-        return problem.at(pair.place).hint(Some("add them to the prompt's definition in Rust".to_owned()));
-    }
-    let setting = || known.contains(&"settings").then(|| nearest(&pair.key, SETTINGS)).flatten();
-    // Prompts and contexts use different names for the same field.
-    let other = [("context", "values"), ("values", "context")]
-        .into_iter()
-        .find(|(one, other)| pair.key == *one && known.contains(other) && known.contains(&"use"))
-        .map(|(_, other)| format!("did you mean `{other}`?"));
-    let hint = other
-        .or_else(|| did_you_mean(&pair.key, known.iter().copied()))
-        .or_else(|| setting().map(|it| format!("did you mean `{it}` under `settings`?")))
-        .or_else(|| decode::known_fields(known));
-    Problem::new("unknown_field", format!("unknown field `{}`", pair.key)).at(pair.place).hint(hint)
 }

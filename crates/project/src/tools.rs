@@ -14,9 +14,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::compile::Compiled;
-use crate::decode;
+use crate::decode::Cursor;
 use crate::error::{Fault, Place, Problem, ProjectError};
-use crate::yaml::Node;
 
 /// A tool that the project can run without the application.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,9 +42,8 @@ impl ProjectTool {
 }
 
 /// A tool as declared in a file.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Declared {
+#[derive(Debug, Deserialize)]
+pub(crate) struct DeclaredTool {
     name: String,
     #[serde(default)]
     description: String,
@@ -58,43 +56,41 @@ struct Declared {
     alone: bool,
 }
 
-/// Reads a tool, and its HTTP call if the file declares one.
-pub(crate) fn tool(node: &Node) -> Result<(ToolDefinition, Option<ProjectTool>), Vec<Problem>> {
-    let Declared { name, description, parameters, http, approval, timeout, alone } =
-        decode::each_key::<Declared>(node)?;
-    let invalid = |message: String| Err(vec![Problem::invalid(message).at(node.place)]);
-    let place_of = |key: &str| decode::pair(node, key).map_or(node.place, |it| it.value.place);
-    if !is_tool_name(&name) {
-        let message = format!("tool name `{name}` is not 1 to 64 letters, digits, `_` or `-`");
-        return Err(vec![Problem::invalid(message).at(place_of("name"))]);
-    }
-    let tool = ToolDefinition::new(name, description);
-    let tool = match parameters {
-        None => tool,
-        Some(schema) => {
-            check_parameters(&schema)
-                .map_err(|it| vec![it.at(place_of("parameters")).under("parameters")])?;
-            tool.parameters(schema)
+impl DeclaredTool {
+    /// Checks the declaration at `at`; returns the tool, and its HTTP call if there is one.
+    pub(crate) fn check(self, at: &Cursor<'_>) -> Result<(ToolDefinition, Option<ProjectTool>), Problem> {
+        let Self { name, description, parameters, http, approval, timeout, alone } = self;
+        let place_of = |key: &str| at.node.get(key).map_or(at.node.place, |it| it.value.place);
+        if !is_tool_name(&name) {
+            let message = format!("invalid tool name `{name}`: use 1 to 64 letters, digits, `_` or `-`");
+            return Err(Problem::invalid(message).at(place_of("name")).within(&at.path));
         }
-    };
-    let Some(http) = http else {
-        let set = [("approval", approval), ("timeout", timeout.is_some()), ("alone", alone)];
-        return match set.into_iter().find(|(_, set)| *set) {
-            Some((key, _)) => {
-                invalid(format!("`{key}` needs `http`: a tool without it is run by the application"))
+        let tool = ToolDefinition::new(name, description);
+        let tool = match parameters {
+            None => tool,
+            Some(schema) => {
+                let within = format!("{}.parameters", at.path);
+                check_parameters(&schema).map_err(|it| it.at(place_of("parameters")).within(&within))?;
+                tool.parameters(schema)
             }
-            None => Ok((tool, None)),
         };
-    };
-    if let Err(err) = http.check(&tool.parameters) {
-        return invalid(format!("`http`: {err}"));
+        let Some(http) = http else {
+            let set = [("approval", approval), ("timeout", timeout.is_some()), ("alone", alone)];
+            return match set.into_iter().find(|(_, set)| *set) {
+                Some((key, _)) => Err(at.invalid(format!(
+                    "`{key}` needs `http`: a tool without `http` is run by the application"
+                ))),
+                None => Ok((tool, None)),
+            };
+        };
+        http.check(&tool.parameters).map_err(|err| at.invalid(format!("`http`: {err}")))?;
+        let timeout = match timeout.map(Duration::try_from_secs_f64) {
+            None => None,
+            Some(Ok(timeout)) if !timeout.is_zero() => Some(timeout),
+            Some(_) => return Err(at.invalid("`timeout` must be a positive number of seconds")),
+        };
+        Ok((tool.clone(), Some(ProjectTool { tool, http, approval, timeout, alone })))
     }
-    let timeout = match timeout.map(Duration::try_from_secs_f64) {
-        None => None,
-        Some(Ok(timeout)) if !timeout.is_zero() => Some(timeout),
-        Some(_) => return invalid("`timeout` is a positive number of seconds".to_owned()),
-    };
-    Ok((tool.clone(), Some(ProjectTool { tool, http, approval, timeout, alone })))
 }
 
 /// The JSON Schema keywords that may appear in the schema of an object.

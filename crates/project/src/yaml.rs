@@ -62,6 +62,29 @@ impl Node {
         matches!(self.data, Data::Null)
     }
 
+    /// Returns the pair with that key, if the node is a map that has it.
+    pub(crate) fn get(&self, key: &str) -> Option<&Pair> {
+        self.pairs().iter().find(|it| it.key == key)
+    }
+
+    /// Returns the pairs of a map; none of any other value.
+    pub(crate) fn pairs(&self) -> &[Pair] {
+        match &self.data {
+            Data::Map(pairs) => pairs,
+            _ => &[],
+        }
+    }
+
+    /// Returns a text. A number or boolean is read as the text it was written as.
+    pub(crate) fn word(&self) -> Option<String> {
+        match &self.data {
+            Data::Text(text) => Some(text.clone()),
+            Data::Number(number) => Some(number.to_string()),
+            Data::Bool(it) => Some(it.to_string()),
+            Data::Null | Data::List(_) | Data::Map(_) => None,
+        }
+    }
+
     /// Describes the value for an error message.
     pub(crate) fn describe(&self) -> String {
         match &self.data {
