@@ -6,6 +6,10 @@
 use std::fmt;
 
 use contexture_compose::{Error, ErrorKind};
+use contexture_template::did_you_mean;
+
+/// The maximum number of ids that an error lists.
+const MAX_LISTED: usize = 20;
 
 /// A position in a file. Line and column start at 1; the column counts characters.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -269,4 +273,25 @@ impl Problem {
         change(&mut self.0);
         self
     }
+}
+
+/// Formats the known ids for the end of a "not found" message.
+fn listed(known: &[&str]) -> String {
+    match known.get(..MAX_LISTED) {
+        Some(some) => format!("; there are: {} and {} more", some.join(", "), known.len() - MAX_LISTED),
+        None if known.is_empty() => "; the project has none".to_owned(),
+        None => format!("; there are: {}", known.join(", ")),
+    }
+}
+
+/// Returns the message for an unknown name, and a hint if a similar name exists.
+pub(crate) fn unknown<'a>(
+    what: &str,
+    name: &'a str,
+    known: impl Iterator<Item = &'a str>,
+) -> (String, Option<String>) {
+    let known: Vec<&str> = known.collect();
+    let shown: String = name.chars().take(100).collect();
+    let message = format!("there is no {what} `{shown}`{}", listed(&known));
+    (message, did_you_mean(name, known))
 }

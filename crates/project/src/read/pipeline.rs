@@ -3,11 +3,11 @@
 use contexture_compose::{BlockMode, ContextProvider, Transforms, identity_and_date};
 use contexture_history::{RedactError, RedactRule, last_turns, redact, without_media, without_thinking};
 
-use crate::decode::{Cursor, Field, Raw};
 use crate::error::Problem;
-use crate::reader::Reader;
+use crate::read::reader::Reader;
+use crate::source::decode::{Cursor, Field, Raw};
+use crate::source::yaml::Data;
 use crate::workspace::WorkspaceSnapshot;
-use crate::yaml::Data;
 use contexture_template::did_you_mean;
 
 const TRANSFORMS: [&str; 4] = ["without_thinking", "without_media", "last_turns", "redact"];
@@ -132,7 +132,7 @@ fn listed(reader: &Reader<'_>, at: &Cursor<'_>, real_time: bool) -> Result<Works
         let message = format!("`{path}` is not a folder of the project: use a relative path with `/`");
         return Err(at.invalid(message));
     }
-    let Some(root) = reader.shelf.sources.root() else {
+    let Some(root) = reader.lookup.sources.root() else {
         return Err(at.invalid("this project is not in a folder, so it has no workspace"));
     };
     let snapshot =

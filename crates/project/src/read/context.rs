@@ -1,4 +1,4 @@
-//! Reads contexts: a file of `contexts/`, or the map of an inline `context:`.
+//! Builds a context from its fields, whether it is a file or inline.
 
 use contexture_agent::{check_constraint, check_guardrail};
 use contexture_compose::{
@@ -8,21 +8,17 @@ use contexture_compose::{
 use contexture_message::Tokens;
 use serde::Deserialize;
 
-use crate::decode::{Cursor, Each, Field, Many, Raw, TimeSpan, Word};
-use crate::entries::entries;
-use crate::error::{Place, Problem};
-use crate::facts::{Remark, Spot, Use};
-use crate::front::Document;
-use crate::index::default_id;
-use crate::reader::{Reader, changes_each_turn};
-use crate::sections::stripped;
-use crate::tools::DeclaredTool;
+use crate::error::Place;
+use crate::read::facts::{Remark, Spot, Use};
+use crate::read::reader::{Reader, changes_each_turn};
+use crate::read::tools::DeclaredTool;
+use crate::source::decode::{Cursor, Each, Field, Many, Raw, TimeSpan, Word};
 
 /// The fields of a context; in a file, the text is the body.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct ContextFields {
-    id: Field<Word>,
+pub(crate) struct ContextFields {
+    pub(crate) id: Field<Word>,
     /// Only for readers of the file.
     #[serde(rename = "description")]
     _description: Field<Word>,
@@ -36,7 +32,7 @@ struct ContextFields {
     when: Option<Raw>,
     input: Option<Raw>,
     #[serde(rename = "use")]
-    entries: Option<Raw>,
+    pub(crate) entries: Option<Raw>,
     tools: Each<DeclaredTool>,
     values: Option<Raw>,
     constraints: Each<Constraint>,
@@ -45,68 +41,37 @@ struct ContextFields {
     on_error: Field<ErrorPolicy>,
     remember: Field<TimeSpan>,
     trust: Field<Trust>,
-    text: Option<Raw>,
+    pub(crate) text: Option<Raw>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum ErrorPolicy {
+pub(crate) enum ErrorPolicy {
     Fail,
     Skip,
 }
 
-/// Reads a context file.
-pub(crate) fn context_file<'a>(reader: &mut Reader<'a>, document: &'a Document) -> (Context, Spot) {
-    reader.problems(document.problems.clone());
-    let fields: ContextFields = reader.decode(Cursor::root(&document.front));
-    if let Some(at) = reader.given(fields.text) {
-        let problem =
-            Problem::new("unknown_field", "unknown field `text`: the text of a context file is its body");
-        reader.problem(problem.at(at.key));
-    }
-    let noted = reader.facts.variables.len();
-    let begin = Place { line: document.body_line, column: 1 };
-    let body = Some(stripped(&document.body, begin)).filter(|it| !it.text.is_empty());
-    let text = body.as_ref().and_then(|it| reader.section(&it.text, it.place));
-    let is_blank = body.is_none_or(|it| it.text.trim().is_empty());
-    let gives = ["values", "tools", "use", "constraints", "guardrails"];
-    if is_blank && gives.iter().all(|it| document.front.get(it).is_none_or(|it| it.value.is_null())) {
-        reader.remark(Remark {
-            code: "empty_context",
-            message: "the context says nothing: it has no text, values, tools or entries".to_owned(),
-            place: Place::START,
-            hint: None,
-        });
-    }
-    let id = reader.id(&fields.id).map(|(id, _)| id).unwrap_or_else(|| default_id(reader.file).to_owned());
-    let content = Content { id: Some(id), text, noted };
-    let (context, spot) = context(reader, fields, content, document.front.place);
-    (context.file(reader.file), spot)
-}
-
-/// Reads an inline context.
-pub(crate) fn inline_context<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Entry {
-    let fields: ContextFields = reader.decode(at.clone());
-    let noted = reader.facts.variables.len();
-    let id = reader.id(&fields.id).map(|(id, _)| id);
-    let text = reader.text_of(fields.text);
-    let (context, spot) = context(reader, fields, Content { id, text, noted }, at.node.place);
-    uses.push(Use::Inline(spot));
-    Entry::Context(context)
+/// Entries, and the uses that `lint` checks.
+#[derive(Default)]
+pub(crate) struct Entries {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) uses: Vec<Use>,
 }
 
 /// The content of a context, from its body or from `text`.
-struct Content {
-    id: Option<String>,
-    text: Option<Text>,
+pub(crate) struct Content {
+    pub(crate) id: Option<String>,
+    pub(crate) text: Option<Text>,
     /// The number of variables recorded before the text was read.
-    noted: usize,
+    pub(crate) noted: usize,
 }
 
-fn context(
+/// Builds a context from its fields; its entries were read before.
+pub(crate) fn context(
     reader: &mut Reader<'_>,
     fields: ContextFields,
     content: Content,
+    entries: Entries,
     place: Place,
 ) -> (Context, Spot) {
     let Content { id, text, noted } = content;
@@ -128,8 +93,7 @@ fn context(
     if is_cached {
         remark_if_volatile(reader, &name, noted, fields.cached.raw);
     }
-    let read = reader.given(fields.entries).map(|it| entries(reader, &it)).unwrap_or_default();
-    context = read.entries.into_iter().fold(context, Context::include);
+    context = entries.entries.into_iter().fold(context, Context::include);
 
     context = priority(reader, &fields.priority).into_iter().fold(context, Context::priority);
     context = if fields.pinned.value == Some(true) { context.pinned() } else { context };
@@ -174,7 +138,7 @@ fn context(
         volatility: scope.unwrap_or(inferred),
         cached: is_cached,
         in_system: in_system && has_text,
-        uses: read.uses,
+        uses: entries.uses,
     };
     (context, spot)
 }

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use contexture_compose::{Branch, Entry, MAX_DEPTH, Match, Predicate, Selector, When};
 use serde::Deserialize;
 
-use crate::blocks::named_block;
-use crate::context_file::inline_context;
-use crate::decode::{Cursor, Given, Raw};
 use crate::error::{Place, Problem};
-use crate::facts::Use;
-use crate::files::FileKind;
-use crate::index::{INDEX, Located, context_name, context_path};
-use crate::reader::{Reader, Shelf};
-use crate::yaml::{Data, Node};
+use crate::files::{FileKind, is_plain};
+use crate::read::block_file::BLOCKS;
+use crate::read::context::{Content, ContextFields, Entries, context};
+use crate::read::facts::{Spot, Use};
+use crate::read::index::{INDEX, Located, context_name, context_path};
+use crate::read::reader::{Lookup, Reader};
+use crate::read::unit::BlockUnit;
+use crate::source::decode::{Cursor, Given, Raw};
+use crate::source::yaml::{Data, Node};
 use contexture_template::did_you_mean;
 
 /// The kinds of entries that are maps, by the key that identifies them.
@@ -32,13 +33,6 @@ const LATER: [&str; 10] = [
     "injectable",
     "contributor",
 ];
-
-/// Entries, and the uses that `lint` checks.
-#[derive(Default)]
-pub(crate) struct Entries {
-    pub(crate) entries: Vec<Entry>,
-    pub(crate) uses: Vec<Use>,
-}
 
 /// Reads one entry or a list of entries.
 pub(crate) fn entries<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entries {
@@ -79,9 +73,9 @@ fn entry<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> E
 }
 
 fn named(reader: &mut Reader<'_>, name: &str, place: Place, uses: &mut Vec<Use>) -> Entry {
-    let shelf = reader.shelf;
+    let lookup = reader.lookup;
     reader.reads.insert(context_path(name));
-    let located = shelf.index.locate(name);
+    let located = lookup.index.locate(name);
     if !matches!(located, Located::Path(_)) {
         reader.reads.insert(INDEX.to_owned());
     }
@@ -96,11 +90,11 @@ fn named(reader: &mut Reader<'_>, name: &str, place: Place, uses: &mut Vec<Use>)
             return Entry::Nothing;
         }
         Located::Nowhere => {
-            reader.problem(nowhere(shelf, name).at(place));
+            reader.problem(nowhere(lookup, name).at(place));
             return Entry::Nothing;
         }
     };
-    if let Some(unit) = shelf.contexts.get(&path) {
+    if let Some(unit) = lookup.contexts.get(&path) {
         reader.reads.extend(unit.reads.iter().cloned());
         if unit.height >= MAX_DEPTH {
             let message = format!("context `{name}` is nested more than {MAX_DEPTH} deep");
@@ -112,23 +106,23 @@ fn named(reader: &mut Reader<'_>, name: &str, place: Place, uses: &mut Vec<Use>)
         return unit.context.clone().map_or(Entry::Nothing, Entry::Context);
     }
     if let Some(chain) = chain(reader, &path) {
-        reader.problem(circle(shelf, &chain).at(place));
+        reader.problem(circle(lookup, &chain).at(place));
     }
     uses.push(Use::File { path, place });
     Entry::Nothing
 }
 
-fn nowhere(shelf: Shelf<'_>, name: &str) -> Problem {
+fn nowhere(lookup: Lookup<'_>, name: &str) -> Problem {
     let path = context_path(name);
-    let known = shelf.sources.of_kind(FileKind::Context).filter_map(context_name);
+    let known = lookup.sources.of_kind(FileKind::Context).filter_map(context_name);
     let write = || is_plain(name).then(|| format!("write `{path}`, or an inline `context:`"));
     let hint = did_you_mean(name, known).or_else(write);
     Problem::new("unknown_entry", format!("there is no context `{name}`, no file `{path}`")).hint(hint)
 }
 
 /// Returns the problem for a cycle of contexts; the last file of `chain` equals its first.
-fn circle(shelf: Shelf<'_>, chain: &[String]) -> Problem {
-    let source = |file: &String| format!("context:{}", shelf.index.id(file).unwrap_or(file));
+fn circle(lookup: Lookup<'_>, chain: &[String]) -> Problem {
+    let source = |file: &String| format!("context:{}", lookup.index.id(file).unwrap_or(file));
     let mut steps: Vec<String> = chain.iter().map(|it| format!("{} ({it})", source(it))).collect();
     steps.pop();
     steps.extend(chain.last().map(source));
@@ -138,14 +132,9 @@ fn circle(shelf: Shelf<'_>, chain: &[String]) -> Problem {
     Problem::new("depth_exceeded", message).sources(sources).hint(Some(hint))
 }
 
-/// Whether a name could refer to a file in the project.
-pub(crate) fn is_plain(name: &str) -> bool {
-    !name.is_empty() && !name.split('/').any(|it| it.is_empty() || it.starts_with('.'))
-}
-
 /// Returns the path from the file being read through `first` back to itself.
 fn chain(reader: &Reader<'_>, first: &str) -> Option<Vec<String>> {
-    let circles = reader.shelf.circles;
+    let circles = reader.lookup.circles;
     // Breadth-first search finds the shortest cycle, which keeps the message short.
     let mut ways: Vec<Vec<String>> = vec![vec![reader.file.to_owned(), first.to_owned()]];
     let mut seen = std::collections::BTreeSet::from([first.to_owned()]);
@@ -290,4 +279,52 @@ fn branch<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> 
 fn missing<T>(reader: &mut Reader<'_>, at: &Cursor<'_>, field: &str) -> Option<T> {
     reader.problem(at.invalid(format!("`{field}` is missing")));
     None
+}
+
+/// Reads an entry that names a block. Problems are recorded and the entry becomes `Nothing`.
+fn named_block<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Entry {
+    let lookup = reader.lookup;
+    reader.reads.insert(BLOCKS.to_owned());
+    let node = at.node;
+    let Data::Text(name) = &node.data else {
+        reader.problem(at.wrong("the name of a block"));
+        return Entry::Nothing;
+    };
+    let tag = contexture_compose::tags::block_tag_name(name).unwrap_or_else(|_| name.clone());
+    let found: Vec<(&String, &Arc<BlockUnit>)> =
+        lookup.blocks.iter().filter(|(_, it)| it.name == tag).collect();
+    match found[..] {
+        [] => {
+            let hint = did_you_mean(name, lookup.blocks.values().map(|it| it.name.as_str()));
+            let problem = Problem::new("unknown_entry", format!("there is no block `{name}`")).at(node.place);
+            reader.problem(problem.hint(hint));
+            Entry::Nothing
+        }
+        [(file, unit)] => {
+            reader.reads.extend(unit.reads.iter().cloned());
+            reader.facts.blocks.insert(file.clone());
+            uses.extend(unit.spot.clone().map(|it| Use::Inline(Spot { place: node.place, ..it })));
+            unit.block.clone().map_or(Entry::Nothing, Entry::Block)
+        }
+        _ => {
+            let files: Vec<String> = found.iter().map(|(file, _)| (*file).clone()).collect();
+            let message = format!("two blocks have the name `{tag}`: {}", files.join(" and "));
+            let problem = Problem::new("duplicate_id", message).at(node.place).sources(files);
+            reader.problem(problem.hint(Some("give one of them another `name`".to_owned())));
+            Entry::Nothing
+        }
+    }
+}
+
+/// Reads an inline context.
+fn inline_context<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Entry {
+    let fields: ContextFields = reader.decode(at.clone());
+    let noted = reader.facts.variables.len();
+    let id = reader.id(&fields.id).map(|(id, _)| id);
+    let text = reader.text_of(fields.text);
+    let nested = reader.given(fields.entries).map(|it| entries(reader, &it)).unwrap_or_default();
+    let content = Content { id, text, noted };
+    let (context, spot) = context(reader, fields, content, nested, at.node.place);
+    uses.push(Use::Inline(spot));
+    Entry::Context(context)
 }

@@ -8,22 +8,21 @@ use contexture_message::ToolDefinition;
 use contexture_template::{Condition, Expression, ParseConfig, Template, Variable};
 use serde::de::DeserializeOwned;
 
-use crate::blocks::Blocks;
-use crate::compile::ContextUnit;
-use crate::decode::{Advice, Collected, Cursor, Each, Field, Raw, Word};
 use crate::error::{Fault, Place, Problem};
-use crate::facts::{Facts, Read, Remark};
-use crate::index::Index;
-use crate::partials::Library;
-use crate::places::Places;
-use crate::sources::Sources;
-use crate::spread::{Spread, Written};
-use crate::tools::DeclaredTool;
-use crate::yaml::{Data, Node};
+use crate::files::Sources;
+use crate::read::facts::{Facts, Read, Remark};
+use crate::read::index::Index;
+use crate::read::partials::Library;
+use crate::read::places::Places;
+use crate::read::tools::DeclaredTool;
+use crate::read::unit::{Blocks, ContextUnit};
+use crate::source::decode::{Advice, Collected, Cursor, Each, Field, Raw, Word};
+use crate::source::spread::{Spread, Written};
+use crate::source::yaml::{Data, Node};
 
 /// The definitions that a file may refer to.
 #[derive(Clone, Copy)]
-pub(crate) struct Shelf<'a> {
+pub(crate) struct Lookup<'a> {
     pub(crate) sources: &'a Sources,
     pub(crate) library: &'a Library<'a>,
     pub(crate) index: &'a Index,
@@ -38,7 +37,7 @@ pub(crate) struct Shelf<'a> {
 /// Reads one file and collects its problems, dependencies and facts.
 pub(crate) struct Reader<'a> {
     pub(crate) file: &'a str,
-    pub(crate) shelf: Shelf<'a>,
+    pub(crate) lookup: Lookup<'a>,
     collected: Collected<'a>,
     /// Files that were read or looked up.
     pub(crate) reads: BTreeSet<String>,
@@ -50,10 +49,10 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(file: &'a str, shelf: Shelf<'a>) -> Self {
+    pub(crate) fn new(file: &'a str, lookup: Lookup<'a>) -> Self {
         Self {
             file,
-            shelf,
+            lookup,
             collected: Collected::default(),
             reads: BTreeSet::from([file.to_owned()]),
             facts: Facts::default(),
@@ -133,7 +132,7 @@ impl<'a> Reader<'a> {
     fn template(&mut self, spread: Spread) -> Option<Text> {
         let template = self.parsed(spread, Template::parse_with)?;
         let spread = self.facts.texts.last()?;
-        let reached = self.shelf.library.reach(&template, self.file, spread);
+        let reached = self.lookup.library.reach(&template, self.file, spread);
         self.reads.extend(reached.files.iter().cloned());
         self.note_own(template.variables());
         for (file, partial) in reached.templates() {

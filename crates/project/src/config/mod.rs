@@ -12,16 +12,17 @@ use contexture_wire::{Catalogue, Dialect, ModelFacts};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Number, Value};
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use serde_json::{Map, Value};
 
-use crate::decode::{Collected, Cursor};
 use crate::error::{Fault, Place, Problem, ProjectError};
 use crate::files::CONFIG;
-pub use crate::server_config::ServerConfig;
-use crate::yaml::{Data, Node, Pair};
+use crate::source::decode::{Collected, Cursor};
+use crate::source::toml;
 use contexture_template::did_you_mean;
+
+mod server;
+
+pub use server::ServerConfig;
 
 /// The settings of a project.
 ///
@@ -202,7 +203,7 @@ impl Config {
             ProjectError::new(problems.into_iter().map(|it| it.into_fault(CONFIG)).collect())
         };
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let root = table(text).map_err(|it| problems(vec![it]))?;
+        let root = toml::parse(text).map_err(|it| problems(vec![it]))?;
         let mut collected = Collected::default();
         let config = collected.decode::<Config>(Cursor::root(&root), |_| None);
         let Some(config) = config.filter(|_| collected.problems.is_empty()) else {
@@ -318,53 +319,4 @@ fn scalar(text: &str) -> Option<Value> {
 /// Splits a text at commas into a list.
 fn list(text: &str) -> Value {
     text.split(',').map(str::trim).filter(|it| !it.is_empty()).map(Value::from).collect()
-}
-
-/// Parses TOML to the tree that all files are decoded from.
-fn table(text: &str) -> Result<Node, Problem> {
-    let table = DeTable::parse(text).map_err(|err| {
-        let offset = err.span().map_or(0, |it| it.start);
-        Problem::invalid(format!("this is not TOML: {}", err.message())).at(place(text, offset))
-    })?;
-    let at = place(text, table.span().start);
-    Ok(Node::new(table_data(text, table.get_ref())?, at))
-}
-
-fn table_data(text: &str, table: &DeTable<'_>) -> Result<Data, Problem> {
-    let pairs = table.iter().map(|(key, value)| {
-        let place = place(text, key.span().start);
-        Ok(Pair { key: key.get_ref().to_string(), place, value: node(text, value)? })
-    });
-    let mut pairs = pairs.collect::<Result<Vec<Pair>, Problem>>()?;
-    pairs.sort_by_key(|it| it.place);
-    Ok(Data::Map(pairs))
-}
-
-fn node(text: &str, value: &Spanned<DeValue<'_>>) -> Result<Node, Problem> {
-    let at = place(text, value.span().start);
-    let data = match value.get_ref() {
-        DeValue::String(it) => Data::Text(it.to_string()),
-        DeValue::Boolean(it) => Data::Bool(*it),
-        DeValue::Integer(it) => {
-            let number = i64::from_str_radix(it.as_str(), it.radix());
-            Data::Number(number.map_err(|_| Problem::invalid(format!("`{it}` is too large")).at(at))?.into())
-        }
-        DeValue::Float(it) => {
-            let number = it.as_str().parse().ok().and_then(Number::from_f64);
-            Data::Number(
-                number.ok_or_else(|| Problem::invalid(format!("`{it}` is not a finite number")).at(at))?,
-            )
-        }
-        DeValue::Datetime(it) => Data::Text(it.to_string()),
-        DeValue::Array(items) => Data::List(items.iter().map(|it| node(text, it)).collect::<Result<_, _>>()?),
-        DeValue::Table(table) => table_data(text, table)?,
-    };
-    Ok(Node::new(data, at))
-}
-
-fn place(text: &str, offset: usize) -> Place {
-    let before = text.get(..offset).unwrap_or(text);
-    let start = before.rfind('\n').map_or(0, |it| it + 1);
-    let column = before.get(start..).unwrap_or_default().chars().count() + 1;
-    Place { line: before.matches('\n').count() + 1, column }
 }

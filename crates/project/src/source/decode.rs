@@ -12,15 +12,16 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde::de::value::StrDeserializer;
 use serde::de::{
-    Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, Expected,
-    IntoDeserializer, MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor,
+    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, Expected, IntoDeserializer,
+    MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor,
 };
 use serde_json::Value;
 
 use crate::error::{Place, Problem};
-use crate::yaml::{Data, Node, Pair};
+use crate::source::yaml::{Data, Node, Pair};
 use contexture_template::{did_you_mean, nearest};
 
 /// A value in a file, with the path that leads to it.
@@ -76,7 +77,8 @@ impl<'a> Cursor<'a> {
     /// Decodes the value, or returns its first fault.
     pub(crate) fn value<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         let log = RefCell::default();
-        Located { at: self.clone(), only: &[], advice: |_| None, log: &log }.seeded(PhantomData)
+        Located { at: self.clone(), only: &[], is_list: false, advice: |_| None, log: &log }
+            .seeded(PhantomData)
     }
 
     /// Returns a problem with this value.
@@ -106,7 +108,7 @@ impl<'a> Collected<'a> {
     /// Decodes a value; `advice` has hints for unknown keys.
     pub(crate) fn decode<T: DeserializeOwned>(&mut self, at: Cursor<'a>, advice: Advice) -> Option<T> {
         let log = RefCell::new(std::mem::take(self));
-        let field = Field::<T>::deserialize(Located { at, only: &[], advice, log: &log });
+        let field = Field::<T>::deserialize(Located { at, only: &[], is_list: false, advice, log: &log });
         *self = log.into_inner();
         match field {
             Ok(field) => field.value,
@@ -126,7 +128,8 @@ impl<'a> Collected<'a> {
 pub(crate) type Advice = fn(&str) -> Option<&'static str>;
 
 /// A value to be read through its [`Cursor`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename = "contexture::Raw")]
 pub(crate) struct Raw(usize);
 
 /// A value to be read through its [`Cursor`], even if it is `null`.
@@ -144,7 +147,8 @@ pub(crate) struct Field<T> {
 pub(crate) type Each<T> = Field<Vec<Field<T>>>;
 
 /// A list, or a single value as a list of one.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(rename = "contexture::Many")]
 pub(crate) struct Many<T>(pub(crate) Vec<T>);
 
 /// A text; a number or boolean is read as the text it was written as.
@@ -222,53 +226,9 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Field<T> {
     }
 }
 
-impl<'de> Deserialize<'de> for Raw {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Index;
-
-        impl Visitor<'_> for Index {
-            type Value = Raw;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a value")
-            }
-
-            fn visit_u64<E: Error>(self, idx: u64) -> Result<Raw, E> {
-                usize::try_from(idx).map(Raw).map_err(E::custom)
-            }
-        }
-
-        deserializer.deserialize_newtype_struct(RAW, Index)
-    }
-}
-
 impl<'de> Deserialize<'de> for Given {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Raw::deserialize(deserializer).map(|it| Given(Some(it)))
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Many<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Items<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
-            type Value = Many<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Many<T>, A::Error> {
-                let mut all = Vec::new();
-                while let Some(item) = items.next_element()? {
-                    all.push(item);
-                }
-                Ok(Many(all))
-            }
-        }
-
-        deserializer.deserialize_newtype_struct(MANY, Items(PhantomData))
     }
 }
 
@@ -418,13 +378,15 @@ struct Located<'a, 's> {
     at: Cursor<'a>,
     /// The path to the one leaf that is shown, as indexes of pairs; empty if the whole value is shown.
     only: &'s [usize],
+    /// Whether a value that is no list is shown as a list of one.
+    is_list: bool,
     advice: Advice,
     log: &'s RefCell<Collected<'a>>,
 }
 
 impl<'a, 's> Located<'a, 's> {
     fn below(&self, at: Cursor<'a>, only: &'s [usize]) -> Self {
-        Self { at, only, ..self.clone() }
+        Self { at, only, is_list: false, ..self.clone() }
     }
 
     /// Decodes the value; a check that a type makes after decoding is located here, too.
@@ -452,6 +414,10 @@ impl<'a, 's> Located<'a, 's> {
         }
     }
 
+    fn list<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Problem> {
+        visitor.visit_seq(Items { items: self.at.items().into_iter(), list: self })
+    }
+
     fn map<V: Visitor<'a>>(
         self,
         pairs: Vec<(&'a Pair, &'s [usize])>,
@@ -470,6 +436,7 @@ impl<'a> Deserializer<'a> for Located<'a, '_> {
     fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Problem> {
         let at = self.at.clone();
         let result = match &at.node.data {
+            _ if self.is_list => self.list(visitor),
             Data::Null => visitor.visit_unit(),
             Data::Bool(it) => visitor.visit_bool(*it),
             Data::Number(it) => match (it.as_u64(), it.as_i64()) {
@@ -478,7 +445,7 @@ impl<'a> Deserializer<'a> for Located<'a, '_> {
                 (None, None) => visitor.visit_f64(it.as_f64().unwrap_or_default()),
             },
             Data::Text(it) => visitor.visit_borrowed_str(it),
-            Data::List(_) => visitor.visit_seq(Items { items: at.items().into_iter(), list: self }),
+            Data::List(_) => self.list(visitor),
             Data::Map(pairs) => {
                 let pairs = self.shown(pairs);
                 self.map(pairs, visitor)
@@ -519,8 +486,8 @@ impl<'a> Deserializer<'a> for Located<'a, '_> {
         match name {
             FIELD if self.at.node.is_null() => visitor.visit_none(),
             FIELD => visitor.visit_seq(Attempts { value: self, step: Step::Index }),
-            RAW => visitor.visit_u64(self.keep() as u64),
-            MANY => visitor.visit_seq(Items { items: self.at.items().into_iter(), list: self }),
+            RAW => visitor.visit_newtype_struct(self.keep().into_deserializer()),
+            MANY => visitor.visit_newtype_struct(Self { is_list: true, ..self }),
             _ => visitor.visit_newtype_struct(self),
         }
     }

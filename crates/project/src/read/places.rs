@@ -9,7 +9,7 @@ use contexture_compose::tags::{TagError, validate_tag_name};
 use contexture_compose::{Error, ErrorKind};
 
 use crate::error::{Fault, Place};
-use crate::yaml::{Data, Node};
+use crate::source::yaml::{Data, Node};
 
 /// Engine error codes for definitions that are invalid whatever the input. For the author of a file they all mean that
 /// the file is invalid.

@@ -11,16 +11,16 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::config::{Config, HistoryDefault};
-use crate::decode::{Cursor, Each, Field, Many, Raw, Word};
-use crate::entries::entries;
 use crate::error::Problem;
-use crate::facts::{ChosenTool, Remark};
-use crate::front::Document;
-use crate::pipeline::{providers, transforms};
-use crate::reader::Reader;
-use crate::sections::{Body, Section, sections};
-use crate::tools::DeclaredTool;
-use crate::yaml::{Data, Node};
+use crate::read::entries::entries;
+use crate::read::facts::{ChosenTool, Remark};
+use crate::read::pipeline::{providers, transforms};
+use crate::read::reader::Reader;
+use crate::read::tools::DeclaredTool;
+use crate::source::decode::{Cursor, Each, Field, Many, Raw, Word};
+use crate::source::front::Document;
+use crate::source::sections::{Body, Section, sections};
+use crate::source::yaml::{Data, Node};
 
 /// The front matter of a prompt file.
 #[derive(Default, Deserialize)]

@@ -10,7 +10,7 @@ use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag}
 use serde_json::{Map, Number, Value};
 
 use crate::error::{Place, Problem};
-use crate::spread::{Spread, Written};
+use crate::source::spread::{Spread, Written};
 
 /// The maximum nesting depth of lists and maps.
 pub(crate) const MAX_DEPTH: usize = 64;

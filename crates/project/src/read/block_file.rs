@@ -6,14 +6,18 @@ use contexture_compose::tags::block_tag_name;
 use contexture_compose::{Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Text};
 use serde::Deserialize;
 
-use crate::blocks::{PROMPTS, file_name};
-use crate::decode::{Cursor, Field, Many, Raw, TimeSpan, Word};
 use crate::error::{Place, Problem};
-use crate::facts::{Remark, Spot};
-use crate::front::Document;
-use crate::reader::{Reader, changes_each_turn};
-use crate::sections::stripped;
+use crate::read::facts::{Remark, Spot};
+use crate::read::reader::{Reader, changes_each_turn};
+use crate::source::decode::{Cursor, Field, Many, Raw, TimeSpan, Word};
+use crate::source::front::Document;
+use crate::source::sections::stripped;
 use contexture_template::did_you_mean;
+
+/// Recorded as a dependency of a unit that names a block.
+pub(crate) const BLOCKS: &str = "blocks/";
+/// Recorded as a dependency of a unit that names a prompt.
+pub(crate) const PROMPTS: &str = "prompts/";
 
 /// The front matter of a block file.
 #[derive(Default, Deserialize)]
@@ -182,4 +186,10 @@ fn remarks(
         (BlockMessage::System, BlockScope::Conversation, BlockMode::RealTime)
         | (BlockMessage::User, _, _) => {}
     }
+}
+
+/// Returns the default name of a block: its file name without folder and extension.
+pub(crate) fn file_name(file: &str) -> &str {
+    let name = file.strip_prefix(BLOCKS).unwrap_or(file);
+    name.strip_suffix(".md").unwrap_or(name)
 }
