@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use contexture_history::{Application, Body, Item, Visibility};
-use contexture_message::{Message, Part, ToolCall, Usage};
+use contexture_message::{ErrorCode, Message, Part, ToolCall, Usage};
 use contexture_session::NewItem;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
@@ -130,12 +130,12 @@ pub enum ApprovalError {
 
 impl ApprovalError {
     /// Returns the stable code of the error.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            ApprovalError::NotWaiting { .. } => "approval_not_waiting",
-            ApprovalError::Forged { .. } => "approval_forged",
-            ApprovalError::Decided { .. } => "approval_decided",
-            ApprovalError::OtherPrompt { .. } => "approval_other_prompt",
+            ApprovalError::NotWaiting { .. } => ErrorCode::ApprovalNotWaiting,
+            ApprovalError::Forged { .. } => ErrorCode::ApprovalForged,
+            ApprovalError::Decided { .. } => ErrorCode::ApprovalDecided,
+            ApprovalError::OtherPrompt { .. } => ErrorCode::ApprovalOtherPrompt,
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use contexture_message::ToolCall;
+use contexture_message::{ErrorCode, ToolCall};
 use contexture_session::Thread;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -102,15 +102,15 @@ fn because(reason: Option<&str>) -> String {
 
 impl ToolCallError {
     /// Returns the stable code of the error.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            ToolCallError::Unknown { .. } => "tool_unknown",
-            ToolCallError::Invalid { .. } => "tool_arguments_invalid",
-            ToolCallError::NeedsApproval { .. } => "tool_needs_approval",
-            ToolCallError::Denied { .. } => "tool_denied",
-            ToolCallError::Failed { .. } => "tool_failed",
-            ToolCallError::TimedOut { .. } => "tool_timed_out",
-            ToolCallError::Cancelled { .. } => "cancelled",
+            ToolCallError::Unknown { .. } => ErrorCode::ToolUnknown,
+            ToolCallError::Invalid { .. } => ErrorCode::ToolArgumentsInvalid,
+            ToolCallError::NeedsApproval { .. } => ErrorCode::ToolNeedsApproval,
+            ToolCallError::Denied { .. } => ErrorCode::ToolDenied,
+            ToolCallError::Failed { .. } => ErrorCode::ToolFailed,
+            ToolCallError::TimedOut { .. } => ErrorCode::ToolTimedOut,
+            ToolCallError::Cancelled { .. } => ErrorCode::Cancelled,
         }
     }
 
@@ -200,7 +200,7 @@ impl Agent {
         let made = site.value(tool, &call).instrument(span.clone()).await;
         made.map_err(|unmade| {
             let err = ToolCallError::of(&call.name, unmade);
-            span.record("error.type", err.code());
+            span.record("error.type", err.code().as_str());
             err
         })
     }

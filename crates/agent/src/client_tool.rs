@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use contexture_history::Item;
-use contexture_message::{Settings, ToolCall, ToolDefinition, ToolOutput};
+use contexture_message::{ErrorCode, Settings, ToolCall, ToolDefinition, ToolOutput};
 use tokio_util::sync::CancellationToken;
 
 use crate::approval::Waiting;
@@ -77,13 +77,13 @@ pub enum ClientToolError {
 
 impl ClientToolError {
     /// Returns the stable code of the error.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            ClientToolError::Collision { .. } => "tool_collision",
+            ClientToolError::Collision { .. } => ErrorCode::ToolCollision,
             ClientToolError::NotWaiting { .. } | ClientToolError::Unexpected { .. } => {
-                "tool_result_unexpected"
+                ErrorCode::ToolResultUnexpected
             }
-            ClientToolError::OtherPrompt { .. } => "tool_result_other_prompt",
+            ClientToolError::OtherPrompt { .. } => ErrorCode::ToolResultOtherPrompt,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The errors of a run.
 
+use contexture_message::ErrorCode;
 use contexture_model::ModelError;
 use contexture_session::SessionError;
 
@@ -103,22 +104,22 @@ fn listed(failures: &[ConstraintFailure]) -> String {
 
 impl AgentError {
     /// Returns the stable code of the error.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
             AgentError::Compose(err) => err.code(),
             AgentError::Session(err) | AgentError::Unrecorded(err) => err.code(),
             AgentError::Model(err) => err.kind().code(),
             AgentError::Approval(err) => err.code(),
             AgentError::ClientTool(err) => err.code(),
-            AgentError::NoSuchTool { .. } | AgentError::NoExecutor { .. } => "tool_unknown",
-            AgentError::NoModel => "model_missing",
-            AgentError::Blocked { .. } => "guardrail_blocked",
-            AgentError::Constraints { .. } => "constraint_failed",
-            AgentError::OutputInvalid { .. } => "output_invalid",
-            AgentError::NoAnswer { .. } => "no_answer",
-            AgentError::Unknown { .. } => "check_unknown",
-            AgentError::Panicked => "panicked",
-            AgentError::Cancelled => "cancelled",
+            AgentError::NoSuchTool { .. } | AgentError::NoExecutor { .. } => ErrorCode::ToolUnknown,
+            AgentError::NoModel => ErrorCode::ModelMissing,
+            AgentError::Blocked { .. } => ErrorCode::GuardrailBlocked,
+            AgentError::Constraints { .. } => ErrorCode::ConstraintFailed,
+            AgentError::OutputInvalid { .. } => ErrorCode::OutputInvalid,
+            AgentError::NoAnswer { .. } => ErrorCode::NoAnswer,
+            AgentError::Unknown { .. } => ErrorCode::CheckUnknown,
+            AgentError::Panicked => ErrorCode::Panicked,
+            AgentError::Cancelled => ErrorCode::Cancelled,
         }
     }
 

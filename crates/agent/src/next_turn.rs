@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use contexture_compose::{Pass, Prompt};
+use contexture_compose::{InFlightTurn, Pass, Prompt};
 use contexture_history::Turn;
 use contexture_message::{Message, Role};
 use contexture_session::Thread;
 
 use crate::run::RunRequest;
-use crate::setting::{CacheState, InFlight, Setting};
+use crate::setting::{CacheState, Setting};
 use crate::turn::open;
 use crate::{Agent, AgentError, reminders};
 
@@ -33,7 +33,7 @@ impl Agent {
         let user = user.filter(|it| !it.is_blank()).map(|it| Message { role: Role::User, ..it });
         if user.is_none() {
             setting.own_words = Some(Arc::default());
-            let nothing = InFlight::Recorded(Turn::new("in_flight", Vec::new()));
+            let nothing = InFlightTurn::Recorded(Turn::new("in_flight", Vec::new()));
             return setting.resolve(&before, nothing, None).await;
         }
         let opening = open(&mut setting, &before, user).await?;
@@ -43,6 +43,6 @@ impl Agent {
         };
         // Nothing is evaluated a second time, since only the envelope of the reminders is new.
         setting.repeats = Some(opening.pass);
-        setting.resolve(&before, InFlight::Recorded(turn), None).await
+        setting.resolve(&before, InFlightTurn::Recorded(turn), None).await
     }
 }

@@ -66,7 +66,7 @@ impl Moment<'_> {
 
     /// Returns the record of what a pass pins, if the thread does not have it yet.
     pub(crate) fn record(&self, pass: &Pass) -> Option<NewItem> {
-        let said = pass.cached_blocks();
+        let said = pass.frozen_blocks();
         if said.is_empty() {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use contexture_compose::{Pass, Prompt, ResolveOptions};
+use contexture_compose::{InFlightTurn, Pass, Prompt, ResolveOptions};
 use contexture_history::{
     Body, Cost, Envelope, EnvelopeTag, Item, Seq, Timestamp, Turn, TurnNo, TurnStatus, Visibility,
 };
@@ -20,18 +20,18 @@ pub(crate) fn envelope(reminders: &[String], remarks: &mut Vec<Remark>) -> Optio
 }
 
 /// Resolves a prompt as a run with these reminders would: the result is what would be sent. The user's message, if
-/// any, is in `in_flight_turn` or `in_flight` of the options.
+/// any, is in `turn` or `in_flight` of the conversation.
 ///
 /// ```
 /// # futures::executor::block_on(async {
 /// use contexture_agent::resolve_reminded;
-/// use contexture_compose::{Prompt, ResolveOptions};
+/// use contexture_compose::{InFlightTurn, Prompt, ResolveOptions};
 /// use contexture_history::Turn;
 /// use contexture_message::Message;
 ///
 /// let prompt = Prompt::builder("p").system("Be kind.").build()?;
 /// let said = Turn::new("in_flight", vec![Message::user("hi")]);
-/// let options = ResolveOptions { in_flight_turn: Some(said), ..ResolveOptions::default() };
+/// let options = ResolveOptions::default().turn(InFlightTurn::New(said));
 /// let pass = resolve_reminded(&prompt, options, &["Be brief.".to_owned()]).await?;
 /// assert_eq!(pass.request().messages[1].content.len(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -39,7 +39,7 @@ pub(crate) fn envelope(reminders: &[String], remarks: &mut Vec<Remark>) -> Optio
 /// ```
 pub async fn resolve_reminded(
     prompt: &Prompt,
-    options: ResolveOptions,
+    mut options: ResolveOptions,
     reminders: &[String],
 ) -> Result<Pass, contexture_compose::Error> {
     if text(reminders, &mut Vec::new()).is_none() {
@@ -48,12 +48,14 @@ pub async fn resolve_reminded(
     // A turn with reminders is resolved as it will be recorded: with the envelope of its blocks, then that of the
     // reminders.
     let pass = prompt.resolve(options.clone()).await?;
-    let said = options.in_flight_turn.as_ref().map(Turn::messages).unwrap_or_default();
-    let said: Vec<Message> = said.iter().chain(&options.in_flight).map(|it| (**it).clone()).collect();
-    let number = TurnNo(options.history.len() as u64 + 1);
+    let conversation = &mut options.conversation;
+    let said = conversation.turn.as_ref().map(|it| it.turn().messages()).unwrap_or_default();
+    let said: Vec<Message> = said.iter().chain(&conversation.in_flight).map(|it| (**it).clone()).collect();
+    let number = TurnNo(conversation.history.len() as u64 + 1);
     let Some(turn) = recorded(number, &said, &pass, reminders) else { return Ok(pass) };
-    let recorded = ResolveOptions { in_flight: Vec::new(), blocks: Vec::new(), ..options };
-    prompt.resolve(ResolveOptions { in_flight_turn: Some(turn), enclosed: true, ..recorded }).await
+    conversation.in_flight.clear();
+    options.additions.blocks.clear();
+    prompt.resolve(options.turn(InFlightTurn::Recorded(turn))).await
 }
 
 /// Returns a turn as it will be recorded with its reminders: its messages, the envelope of the pass, then the

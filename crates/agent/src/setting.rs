@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_compose::{
-    Absence, CacheRules, EditDecision, GuardrailSide, InlineBlock, ModelLimits, Pass, Prompt, Prospect,
-    ResolveOptions, ResultView, Sent, SharedTool,
+    Absence, Additions, CacheRules, CallOverrides, Conversation, EditDecision, GuardrailSide, InFlightTurn,
+    InlineBlock, ModelLimits, Pass, Prompt, Prospect, ResolveOptions, ResultView, Reuse, Sent, SharedTool,
+    TargetModel,
 };
 use contexture_history::compaction::{Caps, Frontier, ResultLimits};
 use contexture_history::{Limit, Turn, TurnStatus};
@@ -65,14 +66,6 @@ pub(crate) struct CacheState {
     pub(crate) edits: Vec<EditDecision>,
 }
 
-/// The turn in flight.
-pub(crate) enum InFlight {
-    /// Not recorded yet.
-    Said(Turn),
-    /// As recorded, with its envelopes.
-    Recorded(Turn),
-}
-
 impl Setting {
     /// Returns the initial setting of a run, before the thread is read.
     pub(crate) fn new(agent: Arc<Inner>, prompt: Prompt, spec: RunSpec) -> Self {
@@ -94,7 +87,7 @@ impl Setting {
     pub(crate) async fn resolve(
         &self,
         thread: &Snapshot,
-        in_flight: InFlight,
+        in_flight: InFlightTurn,
         before: Option<&Pass>,
     ) -> Result<Pass, AgentError> {
         Ok(self.prompt.resolve(self.options(thread, in_flight, before)?).await?)
@@ -122,23 +115,21 @@ impl Setting {
 
     /// Resolves the prompt without any history: the start of a request for a summary.
     pub(crate) async fn resolve_bare(&self, thread: &Snapshot) -> Result<Pass, AgentError> {
-        let none = InFlight::Recorded(Turn::new("in_flight", Vec::new()));
-        let options = ResolveOptions { history: Vec::new(), ..self.options(thread, none, None)? };
+        let none = InFlightTurn::Recorded(Turn::new("in_flight", Vec::new()));
+        let mut options = self.options(thread, none, None)?;
+        options.conversation.history.clear();
         Ok(self.prompt.resolve(options).await?)
     }
 
     fn options(
         &self,
         thread: &Snapshot,
-        in_flight: InFlight,
+        in_flight: InFlightTurn,
         before: Option<&Pass>,
     ) -> Result<ResolveOptions, AgentError> {
         let model = self.model_on(thread).ok_or(AgentError::NoModel)?;
         let facts = self.facts(&model);
-        let (in_flight, enclosed) = match in_flight {
-            InFlight::Said(turn) => (turn, false),
-            InFlight::Recorded(turn) => (turn, true),
-        };
+        let is_new = matches!(in_flight, InFlightTurn::New(_));
         let results = ResultView { frontier: Frontier(thread.n_old_results()), limits: self.results(thread) };
         let limits = self.limits(&model);
         let shows_history = self.prompt.definition().history.limit != Some(Limit::Turns(0));
@@ -148,32 +139,40 @@ impl Setting {
         Ok(ResolveOptions {
             input: if self.spec.input.is_null() { json!({}) } else { self.spec.input.clone() },
             scope: self.spec.scope.clone(),
-            pinned: self.moment(thread, &model).pinned(self.prompt.id()),
-            anew: self.cache.refresh && !self.cache.is_pinned,
-            price: facts.price,
-            idle: self.cache.idle,
-            edits: self.cache.edits.clone(),
-            model: Some(model),
-            limits,
-            cache_rules: facts.cache,
-            settings: self.spec.settings.clone(),
-            tools: self.offered_tools(),
-            // Spare tools never replace what the prompt declares; the run's tools come before the engine's.
-            spare_tools: self.named_tools()?.into_iter().chain(own.always).collect(),
-            result_reader: own.with_previews,
-            history: history.map(|it| (**it).clone()).collect(),
-            absent: thread.omitted().iter().map(absence).collect(),
-            results: Some(results),
-            in_flight_turn: Some(in_flight),
-            blocks: if enclosed { Vec::new() } else { self.blocks.clone() },
-            enclosed,
-            user: self.own_words.clone(),
-            instructions: self.spec.instructions.clone().or_else(|| thread.instructions().map(Arc::from)),
-            continues: before.cloned(),
-            repeats: self.repeats.clone(),
-            previous: self.cache.previous.clone(),
+            cache: contexture_compose::CacheState {
+                frozen: self.moment(thread, &model).pinned(self.prompt.id()),
+                refresh: self.cache.refresh && !self.cache.is_pinned,
+                previous: self.cache.previous.clone(),
+                idle: self.cache.idle,
+                edits: self.cache.edits.clone(),
+            },
+            target: TargetModel {
+                provider: None,
+                model: Some(model),
+                limits,
+                cache_rules: facts.cache,
+                price: facts.price,
+            },
+            overrides: CallOverrides { settings: self.spec.settings.clone(), ..CallOverrides::default() },
+            additions: Additions {
+                tools: self.offered_tools(),
+                // Spare tools never replace what the prompt declares; the run's tools come before the engine's.
+                spare_tools: self.named_tools()?.into_iter().chain(own.always).collect(),
+                result_reader: own.with_previews,
+                blocks: if is_new { self.blocks.clone() } else { Vec::new() },
+                ..Additions::default()
+            },
+            conversation: Conversation {
+                instructions: self.spec.instructions.clone().or_else(|| thread.instructions().map(Arc::from)),
+                history: history.map(|it| (**it).clone()).collect(),
+                absent: thread.omitted().iter().map(absence).collect(),
+                results: Some(results),
+                turn: Some(in_flight),
+                in_flight: Vec::new(),
+                user: self.own_words.clone(),
+            },
+            reuse: self.repeats.as_ref().map(Reuse::same_call).or_else(|| before.map(Reuse::previous_step)),
             engine: self.agent.engine.clone(),
-            ..ResolveOptions::default()
         })
     }
 

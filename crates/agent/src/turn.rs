@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use contexture_compose::{Pass, Prompt};
+use contexture_compose::{InFlightTurn, Pass, Prompt};
 use contexture_history::{EnvelopeTag, Turn};
 use contexture_message::{Message, Role};
 use contexture_session::{Begun, NewItem, Snapshot, Thread, ThreadId, TurnConfig};
@@ -16,7 +16,7 @@ use crate::earlier::{Resumption, is_known, replayed, take_up};
 use crate::outcome::{Outcome, Remark};
 use crate::run::{RunRequest, Sink};
 use crate::running::Running;
-use crate::setting::{CacheState, InFlight, Setting};
+use crate::setting::{CacheState, Setting};
 use crate::words::own_messages;
 use crate::{AgentError, Event, ResumePolicy, prefix, reminders};
 
@@ -63,12 +63,12 @@ impl Watch {
     ) -> Result<Outcome, AgentError> {
         let result = catch_panic(work).instrument(self.span.clone()).await;
         if let Err(err) = &result {
-            self.span.record("error.type", err.code());
+            self.span.record("error.type", err.code().as_str());
             // The hooks of the prompt have already seen its composition errors.
             if !matches!(err, AgentError::Compose(_)) {
-                self.prompt.definition().hooks.failed(err);
+                self.prompt.hooks().failed(err);
             }
-            self.sink.send(Event::Error { code: err.code().to_owned(), message: err.to_string() });
+            self.sink.send(Event::Error { code: err.code().into(), message: err.to_string() });
         }
         result
     }
@@ -218,7 +218,7 @@ pub(crate) async fn open(
     user: Option<Message>,
 ) -> Result<Opening, AgentError> {
     let given: Vec<Message> = user.into_iter().collect();
-    let pass = setting.resolve(before, InFlight::Said(said(before, &given)), None).await?;
+    let pass = setting.resolve(before, InFlightTurn::New(said(before, &given)), None).await?;
     setting.check_tools(&pass)?;
     let own = own_messages(&pass);
     let (mut user, own) = if given.is_empty() { (own, Vec::new()) } else { (given, own) };
@@ -232,7 +232,7 @@ pub(crate) async fn open(
     let (own, is_own_rewritten) = setting.guard_words(&pass, own, &mut remarks).await?;
     setting.own_words = Some(own.into());
     let pass = match is_rewritten || is_own_rewritten {
-        true => setting.resolve(before, InFlight::Said(said(before, &user)), None).await?,
+        true => setting.resolve(before, InFlightTurn::New(said(before, &user)), None).await?,
         false => pass,
     };
     let before = Arc::clone(before);

@@ -49,7 +49,7 @@ pub(crate) fn result_items(answered: Vec<Answered>) -> Vec<NewItem> {
 
 /// Returns the prompt's own user messages.
 pub(crate) fn own_messages(pass: &Pass) -> Vec<Message> {
-    let is_own = |it: &&Segment| it.slot == Slot::User && it.source == Source::user() && it.fate.is_sent();
+    let is_own = |it: &&Segment| it.slot == Slot::User && it.source == Source::User && it.fate.is_sent();
     let own = pass.segments().iter().filter(is_own);
     own.flat_map(|it| match &it.body {
         SegmentBody::Text(text) => vec![Message::user(text.as_str())],

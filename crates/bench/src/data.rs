@@ -127,7 +127,7 @@ struct FileMessages {
 }
 
 /// The largest file of messages; larger sessions repeat it.
-const MOST_MESSAGES: usize = 10_000;
+pub(crate) const MOST_MESSAGES: usize = 10_000;
 
 impl SessionData {
     /// Reads messages for sessions of `n` messages.
@@ -137,14 +137,8 @@ impl SessionData {
         Ok(Self::of(messages, n, sessions, place))
     }
 
-    /// Makes messages for sessions of `n` messages.
-    pub fn sample(n: usize, sessions: usize, place: &StorePlace) -> Self {
-        let conversation = crate::sample::conversation(n.min(MOST_MESSAGES) / 2 + 200);
-        let messages = conversation.turns.iter().flat_map(FileTurn::to_messages).collect();
-        Self::of(messages, n, sessions, place)
-    }
-
-    fn of(mut messages: Vec<Message>, n: usize, sessions: usize, place: &StorePlace) -> Self {
+    /// Returns sessions of `n` messages; what is left over is appended to them.
+    pub(crate) fn of(mut messages: Vec<Message>, n: usize, sessions: usize, place: &StorePlace) -> Self {
         let more = messages.split_off(n.min(MOST_MESSAGES).min(messages.len()));
         let messages = messages.iter().cycle().take(n).cloned().collect();
         Self { messages, more, sessions, place: place.clone() }

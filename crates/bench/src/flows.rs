@@ -24,8 +24,8 @@ use futures::{StreamExt, stream};
 use serde_json::{Map, Value, json};
 
 use crate::data::StorePlace;
+use crate::jobs::store::Scratch;
 use crate::measure::{peak_rss_mb, rss_mb};
-use crate::store::Scratch;
 
 /// What people say in a chat, and what the model does.
 const QUESTION: &str = "Where is order A-7, and when will it be here?";

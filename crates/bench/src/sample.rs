@@ -4,7 +4,10 @@ use contexture_message::{Encoding, Role, TokenCounter, ToolCall, ToolDefinition}
 use indexmap::IndexMap;
 use serde_json::json;
 
-use crate::data::{Composition, Conversation, FileContext, FileMessage, FileTurn, Tree, TreeNode};
+use crate::data::{
+    Composition, Conversation, FileContext, FileMessage, FileTurn, MOST_MESSAGES, SessionData, StorePlace,
+    Tree, TreeNode,
+};
 
 /// What a text is like.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -177,6 +180,13 @@ pub fn conversation(n_turns: usize) -> Conversation {
         message.id = Some(format!("m{n:06}"));
     }
     conversation
+}
+
+/// Returns sessions of `n` messages.
+pub fn session(n: usize, sessions: usize, place: &StorePlace) -> SessionData {
+    let conversation = conversation(n.min(MOST_MESSAGES) / 2 + 200);
+    let messages = conversation.turns.iter().flat_map(FileTurn::to_messages).collect();
+    SessionData::of(messages, n, sessions, place)
 }
 
 /// Returns a composition of contexts of 500 to 12,000 bytes, under a budget that forces some two fifths out.

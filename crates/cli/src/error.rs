@@ -9,6 +9,7 @@
 //! hint: did you mean `temperature`?
 //! ```
 
+use contexture_message::{ErrorClass, ErrorCode};
 use std::path::Path;
 
 use contexture_agent::AgentError;
@@ -51,7 +52,7 @@ impl Exit {
 /// A single problem.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub(crate) struct Problem {
-    pub(crate) code: String,
+    pub(crate) code: ErrorCode,
     pub(crate) message: String,
     pub(crate) at: Option<String>,
     pub(crate) sources: Vec<String>,
@@ -72,14 +73,12 @@ pub(crate) struct Failure {
     more: Vec<Problem>,
     /// Lines for people only, such as the usage of a command.
     details: String,
-    /// The exit status, if the error code does not determine it.
-    exit: Option<Exit>,
 }
 
 impl Failure {
-    pub(crate) fn new(code: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         let first = Problem {
-            code: code.to_owned(),
+            code,
             message: message.into(),
             at: None,
             sources: Vec::new(),
@@ -87,17 +86,17 @@ impl Failure {
             spot: None,
             line: None,
         };
-        Self { first: Box::new(first), more: Vec::new(), details: String::new(), exit: None }
+        Self { first: Box::new(first), more: Vec::new(), details: String::new() }
     }
 
     /// Returns a failure for invalid arguments.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self::new("usage", message)
+        Self::new(ErrorCode::Usage, message)
     }
 
     /// Returns a failure for invalid input data.
     pub(crate) fn input(message: impl Into<String>) -> Self {
-        Self::new("input_invalid", message)
+        Self::new(ErrorCode::InputInvalid, message)
     }
 
     pub(crate) fn at(mut self, at: impl Into<String>) -> Self {
@@ -139,15 +138,9 @@ impl Failure {
         self
     }
 
-    /// Sets the exit status, for cases that the error code does not determine.
-    pub(crate) fn exit_as(mut self, exit: Exit) -> Self {
-        self.exit = Some(exit);
-        self
-    }
-
     /// Returns the code of the first problem.
-    pub(crate) fn code(&self) -> &str {
-        &self.first.code
+    pub(crate) fn code(&self) -> ErrorCode {
+        self.first.code
     }
 
     /// Returns the message of the first problem.
@@ -157,27 +150,7 @@ impl Failure {
 
     /// Returns the exit status.
     pub(crate) fn exit(&self) -> Exit {
-        let of_code = match self.first.code.as_str() {
-            "contributor_failed" | "deadline_exceeded" | "runtime_failed" | "write_failed" | "cancelled"
-            | "panicked" | "listen_failed" => Exit::World,
-            "model_auth"
-            | "model_rate_limited"
-            | "model_refused"
-            | "model_overloaded"
-            | "model_not_found"
-            | "model_address_wrong"
-            | "model_error"
-            | "model_timed_out"
-            | "model_unreachable"
-            | "model_malformed"
-            | "model_answer_too_large"
-            | "prompt_too_long" => Exit::World,
-            "guardrail_blocked" | "constraint_failed" | "output_invalid" => Exit::CheckFailed,
-            "store_damaged" | "store_unavailable" | "schema_newer" | "append_malformed" => Exit::World,
-            "version_conflict" | "turn_in_progress" | "lease_lost" | "queue_full" => Exit::World,
-            _ => Exit::Wrong,
-        };
-        self.exit.unwrap_or(of_code)
+        exit_of(self.first.code.class())
     }
 
     /// Returns the failure as JSON for programs.
@@ -198,6 +171,32 @@ impl Failure {
             text.push_str(&self.details);
         }
         text
+    }
+}
+
+/// Returns the exit status of a class of errors.
+fn exit_of(class: ErrorClass) -> Exit {
+    match class {
+        ErrorClass::CheckFailed => Exit::CheckFailed,
+        ErrorClass::Unauthorized
+        | ErrorClass::Forbidden
+        | ErrorClass::NotFound
+        | ErrorClass::MethodNotAllowed
+        | ErrorClass::NotAcceptable
+        | ErrorClass::Conflict
+        | ErrorClass::Gone
+        | ErrorClass::TooLarge
+        | ErrorClass::UnsupportedMedia
+        | ErrorClass::Malformed
+        | ErrorClass::Invalid => Exit::Wrong,
+        ErrorClass::RequestTimeout
+        | ErrorClass::Contention
+        | ErrorClass::Refused
+        | ErrorClass::Throttled
+        | ErrorClass::Internal
+        | ErrorClass::Upstream
+        | ErrorClass::Unavailable
+        | ErrorClass::Timeout => Exit::World,
     }
 }
 
@@ -232,10 +231,8 @@ impl From<ProjectError> for Failure {
     fn from(err: ProjectError) -> Self {
         let mut problems = err.faults.into_iter().map(Problem::from);
         match problems.next() {
-            Some(first) => {
-                Self { first: Box::new(first), more: problems.collect(), details: String::new(), exit: None }
-            }
-            None => Failure::new("file_invalid", "the project can't be read"),
+            Some(first) => Self { first: Box::new(first), more: problems.collect(), details: String::new() },
+            None => Failure::new(ErrorCode::FileInvalid, "the project can't be read"),
         }
     }
 }
@@ -339,20 +336,22 @@ impl From<TagError> for Failure {
 
 #[cfg(test)]
 mod tests {
+    use contexture_message::ErrorCode;
+
     use super::{Exit, Failure};
 
     #[test]
     fn the_class_of_an_error_is_its_exit_code() {
         let exit = |code| Failure::new(code, "").exit();
-        assert_eq!(exit("usage"), Exit::Wrong);
-        assert_eq!(exit("budget_exceeded"), Exit::Wrong);
-        assert_eq!(exit("contributor_failed"), Exit::World);
-        assert_eq!(exit("deadline_exceeded"), Exit::World);
-        assert_eq!(exit("store_unavailable"), Exit::World);
-        assert_eq!(exit("not_found"), Exit::Wrong);
-        assert_eq!(exit("constraint_failed"), Exit::CheckFailed);
-        assert_eq!(exit("cancelled"), Exit::World);
-        assert_eq!(exit("model_missing"), Exit::Wrong);
+        assert_eq!(exit(ErrorCode::Usage), Exit::Wrong);
+        assert_eq!(exit(ErrorCode::BudgetExceeded), Exit::Wrong);
+        assert_eq!(exit(ErrorCode::ContributorFailed), Exit::World);
+        assert_eq!(exit(ErrorCode::DeadlineExceeded), Exit::World);
+        assert_eq!(exit(ErrorCode::StoreUnavailable), Exit::World);
+        assert_eq!(exit(ErrorCode::NotFound), Exit::Wrong);
+        assert_eq!(exit(ErrorCode::ConstraintFailed), Exit::CheckFailed);
+        assert_eq!(exit(ErrorCode::Cancelled), Exit::World);
+        assert_eq!(exit(ErrorCode::ModelMissing), Exit::Wrong);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! `[providers.NAME]` adds a provider or replaces one of these. `api_key_env` names the variable that holds the key.
 //! Without it, a provider with its own address gets no key, and the owner of a dialect gets its usual one.
 
+use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
 
 use contexture_model::{Client, ClientConfig, ModelError, ModelErrorKind, ModelProvider, Proxy, Retries};
@@ -12,7 +13,7 @@ use contexture_wire::Dialect;
 
 use crate::args::ModelArgs;
 use crate::dotenv;
-use crate::error::{Exit, Failure};
+use crate::error::Failure;
 use crate::proxies::proxies;
 
 /// Looks up a variable in the environment, then in the project's `.env`. Empty variables count as unset.
@@ -75,7 +76,8 @@ impl Models {
     /// Returns the client.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         Client::new(self.config.clone()).map_err(|err| {
-            Failure::new("file_invalid", err.to_string()).hint("`[providers]` of contexture.toml says so")
+            Failure::new(ErrorCode::FileInvalid, err.to_string())
+                .hint("`[providers]` of contexture.toml says so")
         })
     }
 
@@ -89,20 +91,21 @@ impl Models {
         let Some(model) = model else { return Err(no_model()) };
         let names = || self.config.providers.keys().map(String::as_str);
         let Some((name, _)) = model.split_once('/').filter(|(_, model)| !model.is_empty()) else {
-            let failure = Failure::new("model_not_found", format!("`{model}` is not `provider/model`"));
+            let failure =
+                Failure::new(ErrorCode::ModelUnconfigured, format!("`{model}` is not `provider/model`"));
             let known = names().collect::<Vec<_>>().join(", ");
             let hint = match self.owner(model) {
                 Some(full) => format!("did you mean `{full}`?"),
                 None => format!("write `provider/{model}`, or name the `--provider`: {known}"),
             };
-            return Err(failure.hint(hint).exit_as(Exit::Wrong));
+            return Err(failure.hint(hint));
         };
         let Some(provider) = self.config.providers.get(name) else {
             let message = format!("model `{model}`: there is no provider `{name}`");
             let hint = did_you_mean(name, names()).unwrap_or_else(|| {
                 format!("add `[providers.{name}]` with `dialect` and `base_url` to contexture.toml")
             });
-            return Err(Failure::new("model_not_found", message).hint(hint).exit_as(Exit::Wrong));
+            return Err(Failure::new(ErrorCode::ModelUnconfigured, message).hint(hint));
         };
         match self.variables(name) {
             [] => Ok(()),
@@ -110,7 +113,7 @@ impl Models {
             variables => {
                 let message = format!("model `{model}`: there is no key for provider `{name}`");
                 let hint = format!("set {}, or {}", alternatives(variables), self.without_key());
-                Err(Failure::new("model_auth", message).hint(hint))
+                Err(Failure::new(ErrorCode::ModelAuth, message).hint(hint))
             }
         }
     }
@@ -192,7 +195,7 @@ pub(crate) fn no_model() -> Failure {
     let message =
         "no model is named: neither by `--model`, nor by the session, the prompt or contexture.toml";
     let hint = "`--model openai/gpt-5-mini` names one; `default` below `[model]` in contexture.toml does so for good";
-    Failure::new("model_missing", message).hint(hint)
+    Failure::new(ErrorCode::ModelMissing, message).hint(hint)
 }
 
 /// Returns the full name of the model that the arguments name. With only a provider, uses `fallback` if it belongs

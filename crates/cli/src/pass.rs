@@ -46,15 +46,15 @@ impl<'a> Passes<'a> {
             (Some(provider), None) => self.project.options(prompt, Some(provider), None),
             _ => self.project.options(prompt, None, model.as_deref()),
         };
-        options.blocks = call.blocks.iter().map(|it| read::block(it)).collect::<Result<_, _>>()?;
+        options.additions.blocks = call.blocks.iter().map(|it| read::block(it)).collect::<Result<_, _>>()?;
         options.input = input;
         options.scope = self.scope.clone();
-        options.budget = Budget {
+        options.overrides.budget = Budget {
             token_budget: call.budget.map(Tokens),
             input_budget: call.input_budget.map(Tokens),
             ..Budget::default()
         };
-        options.history.clone_from(&self.history);
+        options.conversation.history.clone_from(&self.history);
         if let Some(text) = &call.user {
             options = options.user_message(text);
         }

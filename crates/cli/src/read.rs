@@ -6,7 +6,7 @@ use std::path::Path;
 
 use contexture_compose::InlineBlock;
 use contexture_history::Turn;
-use contexture_message::{JsonFaultKind, json_fault};
+use contexture_message::{ErrorCode, JsonFaultKind, json_fault};
 use serde_json::{Map, Value};
 
 use crate::error::Failure;
@@ -40,7 +40,7 @@ fn limited(path: &str, max: u64) -> Result<String, Failure> {
         return Err(Failure::usage("the name of a file is empty").hint("write `-` for standard input"));
     }
     if Path::new(path).is_dir() {
-        return Err(Failure::new("not_found", format!("`{name}` is a folder, not a file")).at(name));
+        return Err(Failure::new(ErrorCode::NotFound, format!("`{name}` is a folder, not a file")).at(name));
     }
     let bytes = match path {
         "-" => bytes(io::stdin().lock(), max),
@@ -48,7 +48,7 @@ fn limited(path: &str, max: u64) -> Result<String, Failure> {
     };
     let bytes = bytes.map_err(|err| match err.kind() {
         io::ErrorKind::NotFound => missing(name),
-        _ => Failure::new("not_found", format!("`{name}` can't be read: {err}")).at(name),
+        _ => Failure::new(ErrorCode::NotFound, format!("`{name}` can't be read: {err}")).at(name),
     })?;
     if bytes.len() as u64 > max {
         return Err(Failure::input(format!("`{name}` is larger than {max} bytes")).at(name));
@@ -61,7 +61,7 @@ fn limited(path: &str, max: u64) -> Result<String, Failure> {
 }
 
 fn missing(name: &str) -> Failure {
-    let failure = Failure::new("not_found", format!("`{name}` does not exist")).at(name);
+    let failure = Failure::new(ErrorCode::NotFound, format!("`{name}` does not exist")).at(name);
     match std::env::current_dir().ok().filter(|_| Path::new(name).is_relative()) {
         Some(here) => failure.hint(format!("it was looked for in `{}`", here.display())),
         None => failure,

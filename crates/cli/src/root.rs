@@ -1,5 +1,6 @@
 //! Finds the project of a command: its folder, and its configuration with overrides from the environment.
 
+use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,7 @@ fn dir(globals: &Globals) -> Result<Option<PathBuf>, Failure> {
         Some(dir) if dir.is_dir() => Ok(Some(dir.clone())),
         Some(dir) => {
             let dir = dir.display().to_string();
-            Err(Failure::new("not_found", format!("there is no folder `{dir}`")).at(dir))
+            Err(Failure::new(ErrorCode::NotFound, format!("there is no folder `{dir}`")).at(dir))
         }
         None => Ok(Project::find_root(&here()?)),
     }
@@ -66,7 +67,7 @@ fn dir(globals: &Globals) -> Result<Option<PathBuf>, Failure> {
 /// Returns the current folder.
 pub(crate) fn here() -> Result<PathBuf, Failure> {
     env::current_dir()
-        .map_err(|err| Failure::new("not_found", format!("the current folder can't be read: {err}")))
+        .map_err(|err| Failure::new(ErrorCode::NotFound, format!("the current folder can't be read: {err}")))
 }
 
 /// Like [`open_with_dir`], with flags that take precedence over the environment.
@@ -113,7 +114,8 @@ fn overrides_of(config: &Config) -> Result<Vec<Override>, Failure> {
 fn no_project() -> Failure {
     let message =
         "there is no project here: neither this folder nor one above has `contexture.toml` or `prompts/`";
-    Failure::new("not_found", message).hint("`contexture init` writes one, `-C DIR` names another folder")
+    Failure::new(ErrorCode::NotFound, message)
+        .hint("`contexture init` writes one, `-C DIR` names another folder")
 }
 
 /// A configuration key with its new value.

@@ -1,5 +1,6 @@
 //! Runs futures: on the current thread, or on a thread pool for the server.
 
+use contexture_message::ErrorCode;
 use std::future::Future;
 use std::time::Duration;
 
@@ -20,8 +21,8 @@ pub(crate) fn block_on_many<T>(future: impl Future<Output = T>) -> Result<T, Fai
 
 fn run<T>(mut builder: tokio::runtime::Builder, future: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = builder.enable_all().build();
-    let runtime =
-        runtime.map_err(|err| Failure::new("runtime_failed", format!("no timers are available: {err}")))?;
+    let runtime = runtime
+        .map_err(|err| Failure::new(ErrorCode::RuntimeFailed, format!("no timers are available: {err}")))?;
     let result = runtime.block_on(future);
     // Blocking work on other threads, such as the check of a value, cannot be cancelled: the program exits without it.
     runtime.shutdown_timeout(LAST_WORK);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use contexture::SystemHttp;
 use contexture_agent::{Agent, AgentBuilder, AgentConfig, AgentError, CompactRequest, RunRequest, RunSpec};
 use contexture_compose::{Pass, Prompt, Scope};
-use contexture_message::{Message, Settings};
+use contexture_message::{ErrorCode, Message, Settings};
 use contexture_project::{Config, InMemory, Project};
 use contexture_session::{
     Session, SessionConfig, SessionError, SessionId, Sessions, StoreError, Tenant, Thread,
@@ -57,7 +57,7 @@ impl Stage {
         Ok(Self {
             agent: agent_builder(&project, &models)?
                 .build()
-                .map_err(|err| Failure::new("tool_collision", err.to_string()))?,
+                .map_err(|err| Failure::new(ErrorCode::ToolCollision, err.to_string()))?,
             input,
             scope: pass::scope(&args.scope, args.session.as_deref())?,
             settings: settings(args)?,
@@ -180,7 +180,7 @@ fn chosen_prompt(project: &Project, id: Option<&str>) -> Result<Prompt, Failure>
         _ => project.prompt("chat").cloned().map_err(|err| {
             let failure = Failure::from(err);
             match failure.code() {
-                "unknown_prompt" => {
+                ErrorCode::UnknownPrompt => {
                     Failure::usage("the project has several prompts, and none is called `chat`")
                         .hint("name one: `contexture chat PROMPT`; `contexture prompts` lists them")
                 }
@@ -213,12 +213,12 @@ pub(crate) fn agent_builder(project: &Project, models: &Models) -> Result<AgentB
     let tools = project.tools()?;
     if !tools.is_empty() {
         let http = SystemHttp::new(models.proxies(), None, models::variable);
-        let http = http.map_err(|err| Failure::new("runtime_failed", err.to_string()))?;
+        let http = http.map_err(|err| Failure::new(ErrorCode::RuntimeFailed, err.to_string()))?;
         let http: Arc<dyn contexture_agent::HttpCaller> = Arc::new(http);
         for tool in tools {
             let tool = tool.into_agent_tool(Arc::clone(&http));
-            builder =
-                builder.executor(tool.map_err(|err| Failure::new("tool_name_invalid", err.to_string()))?);
+            builder = builder
+                .executor(tool.map_err(|err| Failure::new(ErrorCode::ToolNameInvalid, err.to_string()))?);
         }
     }
     Ok(builder)

@@ -3,6 +3,7 @@
 //! The URL comes from `--store`, the environment or contexture.toml. A relative path is resolved against the folder
 //! where its URL was written: the current folder, or that of the project.
 
+use contexture_message::ErrorCode;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use contexture_store_postgres::{PostgresConfig, PostgresStore};
 use contexture_store_sqlite::{SqliteConfig, SqliteStore};
 
 use crate::args::{Globals, StoreArgs};
-use crate::error::{Exit, Failure};
+use crate::error::Failure;
 use crate::root;
 
 /// The location of a session store.
@@ -104,11 +105,9 @@ fn both<S: Store + Records>(store: S) -> Opened {
 
 fn no_file(path: &Path) -> Failure {
     let path = path.display().to_string();
-    let failure = Failure::new("not_found", format!("there is no store yet: `{path}` does not exist"));
-    failure
-        .at(path)
-        .hint("it is made with the first session; `--store URL` names another store")
-        .exit_as(Exit::World)
+    let failure =
+        Failure::new(ErrorCode::StoreMissing, format!("there is no store yet: `{path}` does not exist"));
+    failure.at(path).hint("it is made with the first session; `--store URL` names another store")
 }
 
 fn make_folder(path: &Path) -> Result<(), Failure> {
@@ -121,7 +120,7 @@ fn make_folder(path: &Path) -> Result<(), Failure> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder).map_err(|err| {
         let folder = folder.display().to_string();
-        Failure::new("write_failed", format!("the folder `{folder}` can't be made: {err}")).at(folder)
+        Failure::new(ErrorCode::WriteFailed, format!("the folder `{folder}` can't be made: {err}")).at(folder)
     })?;
     ignore_in_git(folder);
     Ok(())

@@ -4,6 +4,7 @@
 //! Without configuration no spans are sent, and only a server logs. Spans are sent in the background, and the rest
 //! when the program ends. An unreachable collector causes a warning and nothing else.
 
+use contexture_message::ErrorCode;
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -65,8 +66,10 @@ pub(crate) fn start(
     let log = match config.log.as_deref().unwrap_or(usual_log) {
         "" | "off" => None,
         filter => Some(filter.parse::<EnvFilter>().map_err(|err| {
-            let failure =
-                Failure::new("file_invalid", format!("`telemetry.log`: `{filter}` is no filter: {err}"));
+            let failure = Failure::new(
+                ErrorCode::FileInvalid,
+                format!("`telemetry.log`: `{filter}` is no filter: {err}"),
+            );
             failure.hint("write a level such as `info`, or `contexture_model=debug`")
         })?),
     };
@@ -93,13 +96,13 @@ pub(crate) fn start(
     });
     let subscriber = tracing_subscriber::registry().with(log).with(layer);
     tracing::subscriber::set_global_default(subscriber)
-        .map_err(|err| Failure::new("runtime_failed", format!("nothing can be logged: {err}")))?;
+        .map_err(|err| Failure::new(ErrorCode::RuntimeFailed, format!("nothing can be logged: {err}")))?;
     Ok(Telemetry { spans })
 }
 
 fn exporter(endpoint: &str, proxies: Vec<Proxy>) -> Result<SdkTracerProvider, Failure> {
     let wrong = |err: String| {
-        let failure = Failure::new("file_invalid", format!("`telemetry.otlp_endpoint`: {err}"));
+        let failure = Failure::new(ErrorCode::FileInvalid, format!("`telemetry.otlp_endpoint`: {err}"));
         failure.hint("write the address of a collector, such as `http://127.0.0.1:4318`")
     };
     if !(endpoint.starts_with("http://") || endpoint.starts_with("https://")) {

@@ -3,18 +3,22 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use crate::arrange::arrange;
-use crate::fit::fit;
-use crate::gate::{Step, gate};
-use crate::gather::{Known, gather, known};
-use crate::lower::{lower_inline, lower_providers};
-use crate::merge::{Draft, merge};
+use crate::cache::{Forecast, Outlook, Sent, forecast};
+use crate::evaluated::{Reuse, ReuseExtent};
+use crate::lower::Compiled;
 use crate::pass::Inner;
-use crate::render::render;
-use crate::rewrite::rewrite;
-use crate::said::SaidBlocks;
-use crate::setup::Setup;
-use crate::{Error, Pass, Prompt, ResolveOptions, Sent, Source};
+use crate::ports::EngineEvent;
+use crate::stages::arrange::arrange;
+use crate::stages::draft::Draft;
+use crate::stages::fit::fit;
+use crate::stages::gate::gate;
+use crate::stages::gather::{evaluated, gather};
+use crate::stages::merge::merge;
+use crate::stages::record::record;
+use crate::stages::render::render;
+use crate::stages::rewrite::{HeldBlocks, rewrite};
+use crate::stages::setup::Setup;
+use crate::{CacheRules, Engine, Error, Pass, Prompt, ResolveOptions};
 
 impl<In, Out> Prompt<In, Out> {
     /// Resolves the prompt for an input, without calling a model.
@@ -35,8 +39,8 @@ impl<In, Out> Prompt<In, Out> {
     /// # }).unwrap();
     /// ```
     pub async fn resolve(&self, options: ResolveOptions) -> Result<Pass, Error> {
-        let hooks = &self.definition().hooks;
-        match run(&self.untyped(), &options).await {
+        let hooks = self.hooks();
+        match run(self.compiled(), self.engine(), &options).await {
             Ok(pass) => {
                 hooks.prepared(&pass);
                 Ok(pass)
@@ -50,54 +54,64 @@ impl<In, Out> Prompt<In, Out> {
     }
 }
 
-async fn run(prompt: &Prompt, options: &ResolveOptions) -> Result<Pass, Error> {
-    let setup = Setup::new(prompt, options);
-    let Fitted { mut draft, mut known, said } = fitted(prompt, &setup, &BTreeSet::new(), None).await?;
-    let dropped = said.dropped(&draft);
-    if said.besides(&dropped) != said.besides(&BTreeSet::new()) {
+async fn run(prompt: &Compiled, engine: &Engine, options: &ResolveOptions) -> Result<Pass, Error> {
+    let setup = Setup::new(prompt, engine, options);
+    let Fitted { mut draft, mut reuse, held } =
+        fitted(&setup, &BTreeSet::new(), options.reuse.as_ref()).await?;
+    let dropped = held.dropped(&draft.segments);
+    if held.besides(&dropped) != held.besides(&BTreeSet::new()) {
         // Dropped turns took their conversation blocks with them, so this turn repeats those blocks.
-        Fitted { draft, known, .. } = fitted(prompt, &setup, &dropped, Some(&known)).await?;
+        Fitted { draft, reuse, .. } = fitted(&setup, &dropped, Some(&reuse)).await?;
     }
     let mut arranged = arrange(draft, &setup);
     let rendered = render(&arranged);
     let sent = OnceLock::new();
-    if options.previous.is_some() {
-        let now = sent.get_or_init(|| Arc::new(Sent::of(&arranged, &rendered)));
-        arranged.cache.forecast = setup.forecast(now, arranged.rules);
+    if let Some(before) = &options.cache.previous {
+        let now = sent.get_or_init(|| Arc::new(record(&arranged, &rendered)));
+        arranged.cache.forecast = cache_forecast(&setup, before, now, arranged.rules);
     }
-    setup.report(&arranged.draft);
-    let prompt = prompt.id().to_owned();
-    let (fingerprint, reconciliation) = (OnceLock::new(), OnceLock::new());
-    Ok(Pass(Arc::new(Inner { prompt, arranged, rendered, known, sent, fingerprint, reconciliation })))
+    report(&setup, &arranged.draft);
+    let prompt = prompt.definition.id.clone();
+    let (fingerprint, reconciliation, evaluated) = (OnceLock::new(), OnceLock::new(), reuse.results);
+    Ok(Pass(Arc::new(Inner { prompt, arranged, rendered, evaluated, sent, fingerprint, reconciliation })))
 }
 
 /// A draft that fits, and the results it was made from.
 struct Fitted {
     draft: Draft,
-    known: Known,
-    said: SaidBlocks,
+    reuse: Reuse,
+    held: HeldBlocks,
 }
 
 /// Runs the stages up to `fit`. Conversation blocks that are only in `left_out` turns are rendered again.
 async fn fitted(
-    prompt: &Prompt,
     setup: &Setup<'_>,
-    left_out: &BTreeSet<Source>,
-    before: Option<&Known>,
+    left_out: &BTreeSet<Arc<str>>,
+    reuse: Option<&Reuse>,
 ) -> Result<Fitted, Error> {
-    let options = setup.options;
-    let rewritten = rewrite(prompt, options)?.previewed(options, &*setup.counter);
-    let said = SaidBlocks::of(setup, &rewritten);
-    let mut gated = gate(&prompt.compiled, &setup.call().with_said(said.besides(left_out)))?;
-    let inline = lower_inline(&options.blocks, |name| prompt.compiled.place_of(name))?;
-    gated.steps.extend(inline.into_iter().map(Step::Active));
-    if options.enclosed {
-        gated.steps.iter_mut().for_each(Step::enclose);
-    }
-    let providers = lower_providers(&options.providers, |source| prompt.compiled.place(source))?;
-    gated.steps.extend(providers.into_iter().map(Step::Active));
-    let gathered = gather(gated, setup, &rewritten, before).await?; // The only stage that waits for anything.
-    let known = known(&gathered);
+    let Setup { prompt, options, .. } = setup;
+    let conversation = &options.conversation;
+    let rewritten = rewrite(conversation, &prompt.definition.transforms, &options.additions.transforms)?
+        .previewed(conversation, &*setup.counter);
+    let held = HeldBlocks::of(setup, &rewritten);
+    let gated = gate(prompt, options, &setup.call().with_held_blocks(held.besides(left_out)))?;
+    let gathered = gather(gated, setup, &rewritten, reuse).await?; // The only stage that waits for anything.
+    let reuse = Reuse { results: Arc::new(evaluated(&gathered)), extent: ReuseExtent::Call };
     let draft = fit(merge(gathered, setup, rewritten)?, setup)?;
-    Ok(Fitted { draft, known, said })
+    Ok(Fitted { draft, reuse, held })
+}
+
+/// Returns what the provider should read from its cache. A provider that did not report what it read before will not
+/// report it now.
+fn cache_forecast(setup: &Setup<'_>, before: &Sent, now: &Sent, rules: CacheRules) -> Option<Forecast> {
+    let (idle, price) = (setup.options.cache.idle, setup.options.target.price);
+    let outlook = Outlook { rules, idle, price, counter: &*setup.counter };
+    let is_silent = before.is_unreported && before.model == now.model;
+    (!is_silent).then(|| forecast(before, now, &outlook))
+}
+
+fn report(setup: &Setup<'_>, draft: &Draft) {
+    let (prompt, total_tokens) = (&setup.prompt.definition.id, draft.usage.total.0);
+    setup.engine.sink.record(EngineEvent::Resolved { prompt: prompt.clone(), total_tokens });
+    draft.warnings.iter().for_each(|it| setup.engine.diagnostics.warn(prompt, it));
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use contexture_history::TransformPanic;
-use contexture_message::Tokens;
+use contexture_message::{ErrorCode, Tokens};
 
 use crate::tags::TagError;
 use crate::{PriorityOutOfRange, Source};
@@ -185,24 +185,24 @@ impl fmt::Display for InputFault {
 
 impl ErrorKind {
     /// Returns the stable code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            ErrorKind::DuplicateId { .. } => "duplicate_id",
-            ErrorKind::SchemaConflict { .. } => "schema_conflict",
-            ErrorKind::SchemaInvalid { .. } => "schema_invalid",
-            ErrorKind::InputInvalid { .. } => "input_invalid",
-            ErrorKind::ToolCollision { .. } => "tool_collision",
-            ErrorKind::ToolNameInvalid { .. } => "tool_name_invalid",
-            ErrorKind::DepthExceeded { .. } => "depth_exceeded",
-            ErrorKind::Priority { .. } => "priority_invalid",
-            ErrorKind::BudgetExceeded { .. } => "budget_exceeded",
+            ErrorKind::DuplicateId { .. } => ErrorCode::DuplicateId,
+            ErrorKind::SchemaConflict { .. } => ErrorCode::SchemaConflict,
+            ErrorKind::SchemaInvalid { .. } => ErrorCode::SchemaInvalid,
+            ErrorKind::InputInvalid { .. } => ErrorCode::InputInvalid,
+            ErrorKind::ToolCollision { .. } => ErrorCode::ToolCollision,
+            ErrorKind::ToolNameInvalid { .. } => ErrorCode::ToolNameInvalid,
+            ErrorKind::DepthExceeded { .. } => ErrorCode::DepthExceeded,
+            ErrorKind::Priority { .. } => ErrorCode::PriorityInvalid,
+            ErrorKind::BudgetExceeded { .. } => ErrorCode::BudgetExceeded,
             ErrorKind::Tag(err) => err.code(),
-            ErrorKind::Template { .. } => "template_error",
-            ErrorKind::Failed { .. } => "contributor_failed",
-            ErrorKind::Deadline { .. } => "deadline_exceeded",
-            ErrorKind::Transform(_) => "transform_failed",
-            ErrorKind::Exclusive { .. } => "definition_invalid",
-            ErrorKind::UnknownPrompt { .. } => "unknown_prompt",
+            ErrorKind::Template { .. } => ErrorCode::TemplateError,
+            ErrorKind::Failed { .. } => ErrorCode::ContributorFailed,
+            ErrorKind::Deadline { .. } => ErrorCode::DeadlineExceeded,
+            ErrorKind::Transform(_) => ErrorCode::TransformFailed,
+            ErrorKind::Exclusive { .. } => ErrorCode::DefinitionInvalid,
+            ErrorKind::UnknownPrompt { .. } => ErrorCode::UnknownPrompt,
         }
     }
 
@@ -231,7 +231,7 @@ impl ErrorKind {
             }
             ErrorKind::Tag(err) => err.sources(),
             ErrorKind::DepthExceeded { entry, .. } => vec![entry.clone()],
-            ErrorKind::Transform(panic) => vec![Source::named("transform", &panic.name).to_string()],
+            ErrorKind::Transform(panic) => vec![Source::Transform(panic.name.as_str().into()).to_string()],
             ErrorKind::Exclusive { .. } | ErrorKind::UnknownPrompt { .. } => Vec::new(),
         }
     }
@@ -277,7 +277,7 @@ impl Error {
     }
 
     /// Returns the stable code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         self.0.kind.code()
     }
 
@@ -358,11 +358,10 @@ fn largest_list(largest: &[(Source, Tokens)]) -> String {
 
 /// Suggests how to make a source smaller.
 fn smaller(source: &Source) -> String {
-    match source.as_str().split_once(':').map_or(source.as_str(), |(kind, _)| kind) {
-        "prompt" => "shorten the prompt's own text".to_owned(),
-        "history" => "shorten the newest turn, or begin a new session".to_owned(),
-        "user" => "send a shorter message".to_owned(),
-        "tool" => "offer fewer tools".to_owned(),
+    match source {
+        Source::Prompt => "shorten the prompt's own text".to_owned(),
+        Source::History(_) => "shorten the newest turn, or begin a new session".to_owned(),
+        Source::User => "send a shorter message".to_owned(),
         _ => format!("shorten or unpin `{source}`"),
     }
 }

@@ -5,46 +5,30 @@
 //!                      └─────────┴────────┴───────┴────────┴──▶ explain
 //! ```
 //!
-//! Each stage is a module with that name: plain data in, plain data out. Stages pass [`Segment`]s to each other, and
-//! only `engine` knows the order of the stages. No stage reads a file, a socket, a clock or the environment: what
+//! Each stage is a module with that name (`define`, `lower`, and the others in `stages`): plain data in, plain data out.
+//! Stages pass [`Segment`]s to each other, and only `engine` knows their order. No stage reads a file, a socket, a clock or the environment: what
 //! they need comes in through [`ports`].
 
-mod alike;
-mod arrange;
 mod cache;
 mod define;
-mod diff;
 mod engine;
 mod error;
-mod explain;
-mod fit;
-mod gate;
-mod gather;
-mod history;
+mod evaluated;
 mod lower;
-mod merge;
 mod options;
-mod own;
-mod panics;
 mod pass;
-mod planner;
 pub mod ports;
-mod registry;
-mod render;
-mod results;
-mod rewrite;
-mod said;
-mod schema;
+mod prompt;
 mod segment;
-mod sent;
-mod setup;
-mod shorten;
-mod source;
+mod stages;
 mod standard;
 pub mod tags;
 mod validator;
 
-pub use cache::{CacheFacts, Forecast, MissCause, PrefixChange, Reconciliation};
+pub use cache::{
+    CacheFacts, Edit, EditDecision, Forecast, MissCause, PrefixChange, Prospect, Reconciliation, Sent,
+    forced, weigh,
+};
 pub use contexture_history::{
     Cost, Limit as HistoryLimit, RepairKind, Transform, Transforms, Turn, TurnStatus,
 };
@@ -55,33 +39,34 @@ pub use define::checks::{
 pub use define::{
     Adaptation, Arrangement, Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Branch,
     Budget, CacheConfig, Call, Context, ContextProvider, ContextSource, Contribution, Contributor,
-    Declaration, Definition, Entry, FnContributor, HistoryConfig, Hooks, InlineBlock, Input, InputPolicy,
-    Match, MatchBuilder, MessageText, Messages, MessagesFunction, ModelLimits, OnError, Piece, Pin,
-    Placement, Predicate, Priority, PriorityOutOfRange, Profile, PromptBuilder, Rank, Runner, Schema, Scope,
-    Selector, TagValue, Text, UserMessage, UserPart, When, contributor, injectable, matching, provider, when,
+    Declaration, Definition, Entry, FnContributor, HistoryConfig, InlineBlock, Input, InputPolicy, Match,
+    MatchBuilder, MessageText, Messages, MessagesFunction, ModelLimits, OnError, Piece, Placement, Predicate,
+    Profile, Rank, Schema, Scope, Selector, TagValue, Text, UserMessage, UserPart, When, contributor,
+    injectable, matching, provider, when,
 };
-pub use diff::{Change, ExplanationDiff, FirstDifference};
 pub use error::{BoxError, Error, ErrorKind, InputFault};
-pub use explain::{
-    BudgetInfo, CounterInfo, Drop, Exclusion, Explanation, Part, RepairInfo, TimingInfo, TransformInfo,
-};
+pub use evaluated::{Reuse, Timing};
 pub use futures::future::BoxFuture;
-pub use gather::Timing;
-pub use lower::{MAX_DEPTH, Prompt, is_tool_name};
-pub use merge::Extras;
-pub use options::{Absence, ResolveOptions};
-pub use pass::{CachedBlock, Pass};
-pub use planner::{Edit, EditDecision, Prospect, forced, weigh};
+pub use lower::{MAX_DEPTH, is_tool_name};
+pub use options::{
+    Absence, Additions, CacheState, CallOverrides, Conversation, InFlightTurn, ResolveOptions, ResultView,
+    TargetModel,
+};
+pub use pass::{FrozenBlock, Pass};
 pub use ports::Engine;
 #[doc(hidden)]
-pub use registry::below;
-pub use registry::{PromptTree, Prompts};
-pub use results::{ResultView, ShortenedResult};
+pub use prompt::below;
+pub use prompt::{Hooks, Prompt, PromptBuilder, PromptTree, Prompts};
 pub use segment::{
-    Body, Counted, Fate, Offers, Reason, Segment, SharedText, SharedTool, Slot, Trust, Volatility,
+    Body, Counted, EntryKind, Fate, FrozenBody, Offers, Priority, PriorityOutOfRange, Reason, Runner,
+    Segment, SharedText, SharedTool, Slot, Source, Trust, Volatility,
 };
-pub use sent::Sent;
-pub use setup::full_name;
-pub use source::Source;
+pub use stages::draft::Extras;
+pub use stages::explain::{
+    BudgetInfo, Change, CounterInfo, Drop, Exclusion, Explanation, ExplanationDiff, FirstDifference, Part,
+    RepairInfo, TimingInfo, TransformInfo,
+};
+pub use stages::rewrite::ShortenedResult;
+pub use stages::setup::full_name;
 pub use standard::identity_and_date;
 pub use validator::{SchemaFault, SchemaRefused, SchemaValidator};

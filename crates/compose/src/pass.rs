@@ -8,11 +8,15 @@ use contexture_message::{Message, Request, Role, Tokens, Usage};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::arrange::Arranged;
-use crate::explain::explain;
-use crate::gather::Known;
-use crate::render::{Rendered, envelope_pieces};
-use crate::{Body, Explanation, Pin, Reconciliation, Segment, Sent, SharedTool};
+use crate::cache::{Forecast, Reconciliation, Sent};
+use crate::evaluated::{Evaluated, Reuse, ReuseExtent};
+use crate::options::ResolveOptions;
+use crate::segment::{Body, FrozenBody, Segment, SharedTool};
+use crate::stages::arrange::Arranged;
+use crate::stages::draft::{Extras, envelope_pieces};
+use crate::stages::explain::{Explanation, explain};
+use crate::stages::record::record;
+use crate::stages::render::Rendered;
 
 /// One resolution of a Prompt: the request, and why it looks the way it does. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -24,7 +28,7 @@ pub(crate) struct Inner {
     pub(crate) arranged: Arranged,
     pub(crate) rendered: Rendered,
     /// Results that later passes reuse.
-    pub(crate) known: Known,
+    pub(crate) evaluated: Arc<Evaluated>,
     /// What the next request is compared with; computed on demand.
     pub(crate) sent: OnceLock<Arc<Sent>>,
     pub(crate) fingerprint: OnceLock<String>,
@@ -34,7 +38,7 @@ pub(crate) struct Inner {
 
 /// The content of a block in the frozen prefix.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct CachedBlock {
+pub struct FrozenBlock {
     /// The block's name, as written in its tag.
     pub name: Arc<str>,
     /// The rendered body without the tag; empty if the block was empty.
@@ -89,7 +93,7 @@ impl Pass {
     }
 
     /// Returns what the provider should read from its cache, if it is known what was sent before.
-    pub fn forecast(&self) -> Option<&crate::Forecast> {
+    pub fn forecast(&self) -> Option<&Forecast> {
         self.0.arranged.cache.forecast.as_ref()
     }
 
@@ -113,7 +117,7 @@ impl Pass {
     /// Returns a record of the request, for the forecast of the thread's next pass.
     pub fn sent(&self) -> Arc<Sent> {
         let Inner { arranged, rendered, sent, .. } = &*self.0;
-        Arc::clone(sent.get_or_init(|| Arc::new(Sent::of(arranged, rendered))))
+        Arc::clone(sent.get_or_init(|| Arc::new(record(arranged, rendered))))
     }
 
     /// Compares the forecast, if there is one, with what the provider reported after the call. The first report is
@@ -145,20 +149,20 @@ impl Pass {
         &self.0.arranged.draft.segments
     }
 
-    /// Returns the content of the blocks in the frozen prefix, in order, so that a thread can pin it. Passed in as
-    /// [`ResolveOptions::pinned`](crate::ResolveOptions::pinned), it gives the same bytes in every later pass.
-    pub fn cached_blocks(&self) -> Vec<CachedBlock> {
-        let pins = self.segments().iter().filter_map(|it| it.pin.as_ref());
-        let block = |Pin { name, body }: &Pin| CachedBlock {
+    /// Returns the content of the blocks in the frozen prefix, in order, so that the thread can keep it. Passed in as
+    /// [`CacheState::frozen`](crate::CacheState::frozen), it gives the same bytes in every later pass.
+    pub fn frozen_blocks(&self) -> Vec<FrozenBlock> {
+        let bodies = self.segments().iter().filter_map(|it| it.frozen.as_ref());
+        let block = |FrozenBody { name, body }: &FrozenBody| FrozenBlock {
             name: Arc::clone(name),
             body: Arc::clone(body),
             hash: format!("{:032x}", xxh3_128(body.as_bytes())),
         };
-        pins.map(block).collect()
+        bodies.map(block).collect()
     }
 
     /// Returns the text of this pass's `<system-context>` envelope without the tag, if it has one. If stored with the
-    /// turn's items, it replays the same bytes, see [`ResolveOptions::enclosed`](crate::ResolveOptions::enclosed).
+    /// turn's items, it replays the same bytes, see [`InFlightTurn::Recorded`](crate::InFlightTurn::Recorded).
     ///
     /// ```
     /// # futures::executor::block_on(async {
@@ -176,7 +180,7 @@ impl Pass {
     }
 
     /// Returns what contributors added besides text and tools.
-    pub fn extras(&self) -> &crate::Extras {
+    pub fn extras(&self) -> &Extras {
         &self.0.arranged.draft.extras
     }
 
@@ -187,5 +191,34 @@ impl Pass {
             let bytes = serde_json::to_vec(self.request()).unwrap_or_default();
             format!("{:032x}", xxh3_128(&bytes))
         })
+    }
+}
+
+impl Reuse {
+    /// Reuses what does not change with the turn from the previous step of the same turn.
+    pub fn previous_step(pass: &Pass) -> Self {
+        Self { results: Arc::clone(&pass.0.evaluated), extent: ReuseExtent::Step }
+    }
+
+    /// Reuses everything from the same call, resolved before more of its turn was recorded: nothing is evaluated a
+    /// second time, except the frozen prefix.
+    pub fn same_call(pass: &Pass) -> Self {
+        Self { results: Arc::clone(&pass.0.evaluated), extent: ReuseExtent::Call }
+    }
+}
+
+impl ResolveOptions {
+    /// Keeps the frozen prefix of an earlier pass.
+    #[must_use]
+    pub fn frozen_by(mut self, pass: &Pass) -> Self {
+        self.cache.frozen.extend(pass.frozen_blocks().into_iter().map(|it| (it.name.to_string(), it.body)));
+        self
+    }
+
+    /// Sets the previous pass of the thread, for the cache forecast.
+    #[must_use]
+    pub fn previous(mut self, pass: &Pass) -> Self {
+        self.cache.previous = Some(pass.sent());
+        self
     }
 }

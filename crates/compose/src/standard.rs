@@ -17,7 +17,7 @@ use crate::{Call, ContextProvider, OnError, Text};
 ///
 /// let prompt = Prompt::builder("p").provider(identity_and_date("You act for the Acme help desk.")).build()?;
 /// let scope = Scope { now: Some("2026-03-01T08:30:00Z".into()), ..Scope::default() };
-/// let pass = prompt.resolve(ResolveOptions { scope, ..ResolveOptions::default() }).await?;
+/// let pass = prompt.resolve(ResolveOptions::default().scope(scope)).await?;
 /// let said = pass.request().messages[0].as_text();
 /// assert_eq!(said, Some("You act for the Acme help desk.\nToday's date is 2026-03-01."));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

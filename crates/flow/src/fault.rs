@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use contexture_message::ErrorCode;
+
 /// One thing that is wrong with a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowFault {
     /// A stable code, such as `flow_type_mismatch`.
-    pub code: &'static str,
+    pub code: ErrorCode,
     /// The message: it names node, port and edge.
     pub message: String,
     /// The location in the flow's document: `["nodes", "ask", "retry"]` or `["edges", "3"]`.
@@ -16,7 +18,7 @@ pub struct FlowFault {
 }
 
 impl FlowFault {
-    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), at: Vec::new(), hint: None }
     }
 

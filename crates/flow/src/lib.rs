@@ -14,35 +14,38 @@
 //! Each conversation has one owner: nodes get an immutable snapshot and the handle of their thread, and return data,
 //! names of threads and names of tools. No type lets a node return a thread's content.
 
-mod custom;
 mod define;
+mod event;
 mod fault;
-mod flow;
 pub mod graph;
-mod key;
+mod keys;
 mod lower;
 mod node;
 mod nodes;
 mod port;
 mod run;
-mod services;
-mod value;
+mod step;
 
-pub use custom::Nodes;
 pub use define::{
-    BranchConfig, CacheConfig, CacheScope, CustomConfig, FlowBuilder, FlowDefinition, InjectConfig,
-    IntentConfig, JoinConfig, JoinPolicy, Limits, LlmConfig, ManualInputConfig, NewThreadConfig,
-    NodeDefinition, NodeKind, OnError, Overrides, ParallelConfig, PortalConfig, Position, Retry, START,
-    SubFlowConfig, ToolCallConfig, ToolsConfig, TransformConfig, UserInputConfig,
+    BranchConfig, CacheConfig, CacheScope, CustomConfig, FlowDefinition, InjectConfig, IntentConfig,
+    JoinConfig, JoinPolicy, Limits, LlmConfig, ManualInputConfig, NewThreadConfig, NodeDefinition, NodeKind,
+    OnError, Overrides, ParallelConfig, PortalConfig, Position, Retry, START, SubFlowConfig, ToolCallConfig,
+    ToolsConfig, TransformConfig, UserInputConfig,
 };
+pub use event::{RunEvent, RunStatus, Wait};
 pub use fault::{FlowFault, FlowInvalid};
-pub use flow::Flow;
+pub use keys::run_id::RunId;
+pub use lower::builder::FlowBuilder;
 pub use lower::{CompileInputs, lower};
-pub use node::{Answer, Node, NodeContext, NodeError, Question, QuestionKind, Step, Traits};
+pub use node::custom::Nodes;
+pub use node::flow::Flow;
+pub use node::library::{EventContext, Library};
+pub use node::services::Services;
+pub use node::{Node, NodeContext, Traits};
+pub use port::value::PortValue;
 pub use port::{DataType, JsonType, Port, PortType};
 pub use run::{
-    DamagedRun, EventContext, ForgetReport, Library, RunError, RunEvent, RunId, RunInfo, RunList, RunPage,
-    RunStart, RunStatus, Runtime, RuntimeConfig, RuntimeParts, TurnRef, Wait, delete_session,
+    DamagedRun, ForgetReport, RunError, RunInfo, RunList, RunPage, RunStart, Runtime, RuntimeConfig,
+    RuntimeParts, delete_session,
 };
-pub use services::Services;
-pub use value::PortValue;
+pub use step::{Answer, NodeError, Question, QuestionKind, Step, TurnRef};

@@ -13,44 +13,33 @@
 //!
 //! Nothing here stores anything, reads a clock or calls a model. Equal logs give equal bytes.
 
-mod archive;
-mod calendar;
 pub mod compaction;
-mod cost;
-mod fact;
 mod item;
-mod limit;
-mod mend;
 pub mod neutral;
-mod newest;
-mod pairing;
 mod redact;
 mod repair;
 pub mod search;
-mod transcript;
 mod transform;
 mod turn;
 mod views;
 mod window;
-mod wording;
 
-pub use archive::view;
-pub use cost::item_cost;
-pub use fact::{Fact, FactKind};
+pub use item::cost::item_cost;
+pub use item::fact::{Fact, FactKind};
+pub use item::wording::{envelope_part, interrupted};
 pub use item::{
-    Application, Archived, Body, Change, Cost, Envelope, EnvelopeTag, Item, Seq, Summary, SystemEvent,
-    Timestamp, TurnNo, TurnStatus, Visibility,
+    Application, Archived, Body, Change, Cost, Envelope, EnvelopeTag, Item, Seq, Strategy, Summary,
+    SystemEvent, Timestamp, TurnNo, TurnStatus, Visibility,
 };
-pub use limit::Limit;
-pub use newest::newest_messages;
 pub use redact::{Redact, RedactError, RedactRule, redact};
 pub use repair::{Repair, RepairKind, Repaired, repair};
-pub use transcript::{Transcript, group_turns};
 pub use transform::{
     Transform, TransformChange, TransformPanic, Transformed, Transforms, last_turns, panic_message,
     transform, without_media, without_thinking,
 };
+pub use turn::transcript::{Transcript, group_turns};
 pub use turn::{Turn, turns};
-pub use views::{all, client};
+pub use views::{all, client, view};
+pub use window::limit::Limit;
+pub use window::newest::newest_messages;
 pub use window::{RepairedTurn, Window, window};
-pub use wording::{envelope_part, interrupted};

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use contexture_message::{Message, Part, ToolOutput};
 
+use crate::item::wording::media_note;
 use crate::window::newest_turns;
-use crate::wording::media_note;
 use crate::{Turn, TurnStatus};
 
 /// Rewrites the history of one request.

@@ -7,7 +7,9 @@
 //! Nothing here calls a model, reads a file or knows a provider's JSON.
 
 mod answer;
+mod error_code;
 mod json;
+mod media;
 mod message;
 mod model;
 mod part;
@@ -17,14 +19,16 @@ pub mod tokens;
 mod tool;
 
 pub use answer::{Answer, Delta, StopReason, Usage};
+pub use error_code::{ErrorClass, ErrorCode};
 pub use json::{JsonFault, JsonFaultKind, json_fault};
+pub use media::{File, Image, MediaError, MediaSource};
 pub use message::{Message, Role};
 pub use model::{CacheRules, Price};
-pub use part::{File, Image, MediaError, MediaSource, Part, Thinking, ToolCall, ToolResult};
+pub use part::{Part, Thinking, ToolCall, ToolOutput, ToolResult};
 pub use request::{Breakpoint, Request};
 pub use settings::{Effort, Reasoning, Settings};
 pub use tokens::{
     CounterProfile, Encoding, Estimate, Family, Framing, Remembered, TokenCounter, Tokens, counter_for,
     message_tokens, part_tokens, tool_tokens,
 };
-pub use tool::{ToolChoice, ToolDefinition, ToolOutput};
+pub use tool::{ToolChoice, ToolDefinition};

@@ -1,9 +1,10 @@
-//! The parts of a message.
+//! The parts of a message, and the tool outputs that nest them.
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Value, json};
 
-use crate::ToolOutput;
+use crate::media::{File, Image};
 
 /// One part of a message. An unknown `type` is rejected by name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,39 +32,6 @@ impl Part {
     pub fn text(text: impl Into<String>) -> Self {
         Part::Text { text: text.into() }
     }
-}
-
-/// The location of the bytes of an image or a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MediaSource {
-    /// Inline, in base64.
-    Data(String),
-    /// At a URL.
-    Url(String),
-    /// Previously uploaded to the provider, under this id.
-    Id(String),
-}
-
-/// An image part: `{"type": "image", "data" | "url": …, "media_type"?: …}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "RawMedia", into = "RawMedia")]
-pub struct Image {
-    /// The location of the bytes; never an id.
-    pub source: MediaSource,
-    /// The media type, such as `image/png`; inline data should have one.
-    pub media_type: Option<String>,
-}
-
-/// A file part: `{"type": "file", "data" | "url" | "id": …, "media_type"?: …, "name"?: …}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "RawMedia", into = "RawMedia")]
-pub struct File {
-    /// The location of the bytes.
-    pub source: MediaSource,
-    /// The media type, such as `application/pdf`.
-    pub media_type: Option<String>,
-    /// The file name shown to the model.
-    pub name: Option<String>,
 }
 
 /// The thinking of a model. The signature is specific to the provider and is replayed byte for byte.
@@ -110,91 +78,130 @@ pub struct ToolResult {
     pub output: ToolOutput,
 }
 
-/// An invalid image or file part.
-#[derive(Debug, thiserror::Error)]
-pub enum MediaError {
-    /// The part does not have exactly one source.
-    #[error("give exactly one of {allowed}, found {found}")]
-    Source {
-        /// The fields that may hold the source.
-        allowed: &'static str,
-        /// How many of them were present.
-        found: usize,
+/// The output of a tool as the model sees it, written as `{"type": …, "value": …}`.
+///
+/// The value of `execution-denied` may be absent. An unknown `type` is rejected by name. The AI SDK's format is also
+/// read: `{"type": "execution-denied", "reason": …}`, and content such as
+/// `{"type": "media", "data": …, "mediaType": …}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "value", rename_all = "kebab-case", try_from = "RawOutput")]
+pub enum ToolOutput {
+    /// Plain text.
+    Text(String),
+    /// A structured value.
+    Json(Value),
+    /// A person or a policy denied the call.
+    ExecutionDenied {
+        /// The reason, if one was given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
-    /// The part does not support this field.
-    #[error("unknown field `{0}`")]
-    UnknownField(&'static str),
+    /// The tool failed with an error text.
+    ErrorText(String),
+    /// The tool failed with a structured error.
+    ErrorJson(Value),
+    /// Text, images and files.
+    Content(Vec<Part>),
 }
 
-/// Images and files in their serialised form.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+impl ToolOutput {
+    /// Returns the default output for a tool's raw value: a string becomes text, anything else JSON.
+    pub fn from_value(value: Value) -> Self {
+        match value {
+            Value::String(text) => ToolOutput::Text(text),
+            other => ToolOutput::Json(other),
+        }
+    }
+
+    /// Returns the output of a tool that failed.
+    pub fn failure(message: impl Into<String>) -> Self {
+        ToolOutput::ErrorJson(json!({"error": message.into()}))
+    }
+}
+
+/// An output in its serialised form.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawOutput {
+    #[serde(rename = "type")]
+    kind: OutputKind,
+    /// Absent differs from `null`, which is a valid value of `json`.
+    #[serde(default, deserialize_with = "present")]
+    value: Option<Value>,
+    /// The AI SDK's field for the reason of a denial.
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+enum OutputKind {
+    Text,
+    Json,
+    ExecutionDenied,
+    ErrorText,
+    ErrorJson,
+    Content,
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+#[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct RawMedia {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    media_type: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    url: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<String>,
+struct RawDenial {
+    reason: Option<String>,
 }
 
-impl RawMedia {
-    fn new(source: MediaSource, media_type: Option<String>, name: Option<String>) -> Self {
-        let raw = RawMedia { media_type, name, ..RawMedia::default() };
-        match source {
-            MediaSource::Data(data) => RawMedia { data: Some(data), ..raw },
-            MediaSource::Url(url) => RawMedia { url: Some(url), ..raw },
-            MediaSource::Id(id) => RawMedia { id: Some(id), ..raw },
+impl TryFrom<RawOutput> for ToolOutput {
+    type Error = serde_json::Error;
+
+    fn try_from(raw: RawOutput) -> Result<Self, Self::Error> {
+        let RawOutput { kind, value, reason } = raw;
+        if kind == OutputKind::ExecutionDenied {
+            let denial: RawDenial = read(value.filter(|it| !it.is_null()).unwrap_or_else(|| json!({})))?;
+            return Ok(ToolOutput::ExecutionDenied { reason: denial.reason.or(reason) });
         }
-    }
-
-    fn source(&mut self, allowed: &'static str) -> Result<MediaSource, MediaError> {
-        match (self.data.take(), self.url.take(), self.id.take()) {
-            (Some(data), None, None) => Ok(MediaSource::Data(data)),
-            (None, Some(url), None) => Ok(MediaSource::Url(url)),
-            (None, None, Some(id)) => Ok(MediaSource::Id(id)),
-            (data, url, id) => {
-                let found = [data, url, id].iter().flatten().count();
-                Err(MediaError::Source { allowed, found })
-            }
+        if reason.is_some() {
+            return Err(serde::de::Error::custom("unknown field `reason`, expected `value`"));
         }
+        let value = value.ok_or_else(|| serde::de::Error::missing_field("value"))?;
+        Ok(match kind {
+            OutputKind::Text => ToolOutput::Text(read(value)?),
+            OutputKind::ErrorText => ToolOutput::ErrorText(read(value)?),
+            OutputKind::ErrorJson => ToolOutput::ErrorJson(value),
+            OutputKind::Content => ToolOutput::Content(read(content(value))?),
+            OutputKind::Json | OutputKind::ExecutionDenied => ToolOutput::Json(value),
+        })
     }
 }
 
-impl TryFrom<RawMedia> for Image {
-    type Error = MediaError;
+fn read<T: DeserializeOwned>(value: Value) -> Result<T, serde_json::Error> {
+    serde_json::from_value(value)
+}
 
-    fn try_from(mut raw: RawMedia) -> Result<Self, MediaError> {
-        if raw.name.is_some() {
-            return Err(MediaError::UnknownField("name"));
+/// Returns content with its parts in our format.
+fn content(mut value: Value) -> Value {
+    value.as_array_mut().into_iter().flatten().for_each(respell);
+    value
+}
+
+/// Converts a part from the AI SDK's format to ours; other parts are not changed.
+fn respell(part: &mut Value) {
+    let Some(fields) = part.as_object_mut() else { return };
+    let media_type = fields.get("mediaType").and_then(Value::as_str).unwrap_or_default();
+    let kind = match fields.get("type").and_then(Value::as_str) {
+        Some("image-data" | "image-url") => "image",
+        Some("file-data" | "file-url") => "file",
+        Some("media") if media_type.starts_with("image/") => "image",
+        Some("media") => "file",
+        _ => return,
+    };
+    fields.insert("type".to_owned(), json!(kind));
+    for (theirs, ours) in [("mediaType", "media_type"), ("filename", "name")] {
+        if let Some(value) = fields.shift_remove(theirs) {
+            fields.insert(ours.to_owned(), value);
         }
-        if raw.id.is_some() {
-            return Err(MediaError::UnknownField("id"));
-        }
-        Ok(Image { source: raw.source("`data`, `url`")?, media_type: raw.media_type })
-    }
-}
-
-impl From<Image> for RawMedia {
-    fn from(image: Image) -> Self {
-        RawMedia::new(image.source, image.media_type, None)
-    }
-}
-
-impl TryFrom<RawMedia> for File {
-    type Error = MediaError;
-
-    fn try_from(mut raw: RawMedia) -> Result<Self, MediaError> {
-        Ok(File { source: raw.source("`data`, `url`, `id`")?, media_type: raw.media_type, name: raw.name })
-    }
-}
-
-impl From<File> for RawMedia {
-    fn from(file: File) -> Self {
-        RawMedia::new(file.source, file.media_type, file.name)
     }
 }

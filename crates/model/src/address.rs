@@ -7,6 +7,7 @@
 use contexture_wire::{Dialect, Target};
 use reqwest::Url;
 
+use crate::secret::without_password;
 use crate::{ClientError, ModelProvider};
 
 /// Returns a provider's base URL, including the version.
@@ -69,15 +70,6 @@ pub(crate) fn secrets(base: &Url) -> Vec<String> {
     let query = base.query_pairs().filter(|(name, _)| is_secret(&name.to_ascii_lowercase()));
     let password = base.password().map(str::to_owned);
     password.into_iter().chain(query.map(|(_, value)| value.into_owned())).collect()
-}
-
-/// Returns a URL for use in errors: credentials are masked, query and fragment are left out.
-pub(crate) fn without_password(text: &str) -> String {
-    let text = text.split(['?', '#']).next().unwrap_or_default();
-    match text.rsplit_once('@') {
-        Some((_, host)) => format!("***@{host}"),
-        None => text.to_owned(),
-    }
 }
 
 #[cfg(test)]

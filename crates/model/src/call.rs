@@ -20,14 +20,14 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::body::{self, Body, Events, Patience};
-use crate::client::{Inner, Prepared};
+use crate::endpoint::{Endpoints, Prepared};
 use crate::retry::{self, Hint};
 use crate::trace::Trace;
 use crate::{ModelCall, ModelError, ModelErrorKind};
 
 /// One call of a model.
 pub(crate) struct Call {
-    client: Arc<Inner>,
+    client: Arc<Endpoints>,
     call: ModelCall,
     state: State,
 }
@@ -81,7 +81,7 @@ impl From<ModelError> for Failure {
 const REST: Duration = Duration::from_millis(10);
 
 impl Call {
-    pub(crate) fn new(client: Arc<Inner>, call: ModelCall) -> Self {
+    pub(crate) fn new(client: Arc<Endpoints>, call: ModelCall) -> Self {
         Self { client, call, state: State::New }
     }
 
@@ -127,7 +127,7 @@ impl Call {
 }
 
 impl Open {
-    async fn next(&mut self, client: &Inner) -> Result<Delta, ModelError> {
+    async fn next(&mut self, client: &Endpoints) -> Result<Delta, ModelError> {
         loop {
             if let Some(delta) = self.ready.pop_front() {
                 self.has_handed_on = true;
@@ -140,7 +140,7 @@ impl Open {
     }
 
     /// Performs the next step that may yield pieces.
-    async fn advance(&mut self, client: &Inner) -> Result<(), Failure> {
+    async fn advance(&mut self, client: &Endpoints) -> Result<(), Failure> {
         match &mut self.attempt {
             Attempt::Due => self.send(client).await,
             Attempt::Streaming { events, decoder } => {
@@ -152,7 +152,7 @@ impl Open {
     }
 
     /// Sends the request and opens the answer.
-    async fn send(&mut self, client: &Inner) -> Result<(), Failure> {
+    async fn send(&mut self, client: &Endpoints) -> Result<(), Failure> {
         let Prepared { target, url, headers, body, .. } = &self.prepared;
         let patience = Patience::begin(client.timeouts, self.end);
         let request = client.http.post(url.clone()).headers(headers.clone()).body(body.clone());
@@ -194,7 +194,7 @@ impl Open {
     }
 
     /// Waits before another attempt, or returns the error if there should be none.
-    async fn recover(&mut self, client: &Inner, failure: Failure) -> Result<(), ModelError> {
+    async fn recover(&mut self, client: &Endpoints, failure: Failure) -> Result<(), ModelError> {
         let Failure { error, hint } = failure;
         let waited = match self.has_handed_on {
             true => None,

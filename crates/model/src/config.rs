@@ -9,7 +9,7 @@ use contexture_wire::{Catalogue, Dialect};
 use reqwest::Proxy;
 
 use crate::Secret;
-use crate::address;
+use crate::secret::without_password;
 
 /// The configuration of a [`Client`](crate::Client). Nothing is read from the environment.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ pub struct ModelProvider {
 impl fmt::Debug for ModelProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { dialect, base_url, api_key, needs_key, headers } = self;
-        let base_url = base_url.as_deref().map(address::without_password);
+        let base_url = base_url.as_deref().map(without_password);
         let mut shown = f.debug_struct("ModelProvider");
         shown.field("dialect", dialect).field("base_url", &base_url);
         shown.field("api_key", api_key).field("needs_key", needs_key).field("headers", headers).finish()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use contexture_message::Message;
+use contexture_message::{ErrorCode, Message};
 
 /// Why a model did not answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,20 +55,21 @@ pub enum ModelErrorKind {
 
 impl ModelErrorKind {
     /// Returns the stable code: `model_auth`, `prompt_too_long`, …
-    pub fn code(self) -> &'static str {
+    pub fn code(self) -> ErrorCode {
         match self {
-            ModelErrorKind::KeyMissing | ModelErrorKind::Auth => "model_auth",
-            ModelErrorKind::RateLimited => "model_rate_limited",
-            ModelErrorKind::PromptTooLong => "prompt_too_long",
-            ModelErrorKind::Refused => "model_refused",
-            ModelErrorKind::Overloaded => "model_overloaded",
-            ModelErrorKind::NotFound => "model_not_found",
-            ModelErrorKind::Address => "model_address_wrong",
-            ModelErrorKind::Invalid => "model_error",
-            ModelErrorKind::TimedOut => "model_timed_out",
-            ModelErrorKind::Disconnected => "model_unreachable",
-            ModelErrorKind::Malformed => "model_malformed",
-            ModelErrorKind::TooLarge => "model_answer_too_large",
+            ModelErrorKind::KeyMissing => ErrorCode::ModelKeyMissing,
+            ModelErrorKind::Auth => ErrorCode::ModelAuth,
+            ModelErrorKind::RateLimited => ErrorCode::ModelRateLimited,
+            ModelErrorKind::PromptTooLong => ErrorCode::PromptTooLong,
+            ModelErrorKind::Refused => ErrorCode::ModelRefused,
+            ModelErrorKind::Overloaded => ErrorCode::ModelOverloaded,
+            ModelErrorKind::NotFound => ErrorCode::ModelNotFound,
+            ModelErrorKind::Address => ErrorCode::ModelAddressWrong,
+            ModelErrorKind::Invalid => ErrorCode::ModelError,
+            ModelErrorKind::TimedOut => ErrorCode::ModelTimedOut,
+            ModelErrorKind::Disconnected => ErrorCode::ModelUnreachable,
+            ModelErrorKind::Malformed => ErrorCode::ModelMalformed,
+            ModelErrorKind::TooLarge => ErrorCode::ModelAnswerTooLarge,
         }
     }
 }

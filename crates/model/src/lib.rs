@@ -12,13 +12,13 @@ mod body;
 mod call;
 mod client;
 mod config;
+mod endpoint;
 mod error;
 mod http;
 mod port;
 mod retry;
 mod scripted;
 mod secret;
-mod tls;
 mod trace;
 
 pub use client::Client;

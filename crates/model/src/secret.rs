@@ -74,6 +74,15 @@ impl fmt::Display for Secret {
     }
 }
 
+/// Returns a URL for use in errors: credentials are masked, query and fragment are left out.
+pub(crate) fn without_password(text: &str) -> String {
+    let text = text.split(['?', '#']).next().unwrap_or_default();
+    match text.rsplit_once('@') {
+        Some((_, host)) => format!("***@{host}"),
+        None => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Secret;

@@ -9,7 +9,7 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use crate::ModelError;
-use crate::client::Prepared;
+use crate::endpoint::Prepared;
 
 /// The span of one call.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Trace {
 
     /// Records a failure: the kind of error, not its message, which may quote the conversation.
     pub(crate) fn failed(&mut self, error: &ModelError) {
-        self.over(error.kind().code());
+        self.over(error.kind().code().as_str());
     }
 
     fn over(&mut self, error: &str) {

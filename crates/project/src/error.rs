@@ -6,6 +6,7 @@
 use std::fmt;
 
 use contexture_compose::{Error, ErrorKind};
+use contexture_message::ErrorCode;
 use contexture_template::did_you_mean;
 
 /// The maximum number of ids that an error lists.
@@ -32,7 +33,7 @@ impl From<contexture_template::Place> for Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// A stable code, such as `unknown_field`.
-    pub code: String,
+    pub code: ErrorCode,
     /// A description of the fault.
     pub message: String,
     /// The file, relative to the project.
@@ -48,9 +49,9 @@ pub struct Fault {
 }
 
 impl Fault {
-    pub(crate) fn new(code: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self {
-            code: code.to_owned(),
+            code,
             message: message.into(),
             file: None,
             line: None,
@@ -166,9 +167,9 @@ impl std::error::Error for ProjectError {}
 #[derive(Clone, Debug)]
 pub(crate) struct Problem(Box<Parts>);
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Parts {
-    code: &'static str,
+    code: ErrorCode,
     message: String,
     /// The path to the field, such as `tools[0].name`.
     path: String,
@@ -181,13 +182,22 @@ struct Parts {
 }
 
 impl Problem {
-    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self(Box::new(Parts { code, message: message.into(), ..Parts::default() }))
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self(Box::new(Parts {
+            code,
+            message: message.into(),
+            path: String::new(),
+            place: None,
+            file: None,
+            sources: Vec::new(),
+            hint: None,
+            is_absence: false,
+        }))
     }
 
     /// An invalid value.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Self::new("file_invalid", message)
+        Self::new(ErrorCode::FileInvalid, message)
     }
 
     /// A required value that is missing.
@@ -200,7 +210,7 @@ impl Problem {
         err: &contexture_template::Error,
         in_file: impl FnOnce(Place) -> Place,
     ) -> Self {
-        let problem = Self::new("template_error", err.to_string()).at(in_file(err.place().into()));
+        let problem = Self::new(ErrorCode::TemplateError, err.to_string()).at(in_file(err.place().into()));
         let problem = problem.hint(err.hint().map(str::to_owned));
         problem.with(|it| it.file = err.name().map(str::to_owned))
     }

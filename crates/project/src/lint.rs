@@ -109,7 +109,7 @@ fn order(lint: &Lint) -> (&str, usize, usize, Level, &str) {
 fn error(fault: Fault) -> Lint {
     Lint {
         level: Level::Error,
-        code: fault.code,
+        code: fault.code.into(),
         message: fault.message,
         file: fault.file.unwrap_or_default(),
         line: fault.line.unwrap_or(1),

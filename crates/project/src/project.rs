@@ -1,12 +1,13 @@
 //! A project: its configuration, its prompts and its flows, compiled.
 
+use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contexture_compose::tags::block_tag_name;
-use contexture_compose::{Block, ModelLimits, Prompt, ResolveOptions, full_name};
+use contexture_compose::{Block, ModelLimits, Prompt, ResolveOptions, TargetModel, full_name};
 use contexture_flow::Flow;
 use contexture_wire::Catalogue;
 
@@ -172,7 +173,7 @@ impl Project {
             Some(served) => served.prompt.as_ref().map_err(Clone::clone),
             None => {
                 let (message, hint) = unknown("prompt", id, self.prompts.values().map(|it| it.id.as_str()));
-                Err(Fault { hint, ..Fault::new("unknown_prompt", message) }.into())
+                Err(Fault { hint, ..Fault::new(ErrorCode::UnknownPrompt, message) }.into())
             }
         }
     }
@@ -198,7 +199,7 @@ impl Project {
             None => {
                 let known = self.compiled.blocks.values().map(|it| it.name.as_str());
                 let (message, hint) = unknown("block", name, known);
-                Err(Fault { hint, ..Fault::new("unknown_entry", message) }.into())
+                Err(Fault { hint, ..Fault::new(ErrorCode::UnknownEntry, message) }.into())
             }
         }
     }
@@ -215,19 +216,21 @@ impl Project {
         };
         let facts = full.as_deref().map(|it| self.catalogue.facts(it).with_window());
         let (facts, window_assumed) = facts.unwrap_or_default();
-        ResolveOptions {
+        let limits = ModelLimits {
+            context_window: facts.context_window,
+            output_reserve: facts.reserve(),
+            window_assumed,
+            ..ModelLimits::default()
+        };
+        let target = TargetModel {
             provider: provider.map(str::to_owned),
             // The engine reads the prompt's own model from its definition.
             model: model.or(default.filter(|_| own.is_none())).map(str::to_owned),
-            limits: ModelLimits {
-                context_window: facts.context_window,
-                output_reserve: facts.reserve(),
-                window_assumed,
-                ..ModelLimits::default()
-            },
+            limits,
             cache_rules: facts.cache,
-            ..ResolveOptions::default()
-        }
+            price: None,
+        };
+        ResolveOptions { target, ..ResolveOptions::default() }
     }
 
     /// Maps an error from one of the prompts to the project's files: template errors get their position in the file,
@@ -302,7 +305,7 @@ fn name(file: &str) -> Option<String> {
 }
 
 fn read(files: &dyn Files) -> Result<(Sources, Config), ProjectError> {
-    let unreadable = |err: crate::FilesError| Fault::new("file_invalid", err.to_string());
+    let unreadable = |err: crate::FilesError| Fault::new(ErrorCode::FileInvalid, err.to_string());
     let sources = Sources::read(files).map_err(unreadable)?;
     let config = match sources.contains(CONFIG) {
         true => Config::parse(sources.text(CONFIG)?)?,
@@ -367,7 +370,7 @@ impl Project {
             Some((_, unit)) => unit.flow.as_ref().map_err(Clone::clone),
             None => {
                 let (message, hint) = unknown("flow", id, self.flows.iter().map(|(_, it)| it.id.as_str()));
-                Err(Fault { hint, ..Fault::new("unknown_flow", message) }.into())
+                Err(Fault { hint, ..Fault::new(ErrorCode::UnknownFlow, message) }.into())
             }
         }
     }
@@ -426,5 +429,5 @@ fn duplicate(id: &str, first: &str, second: &str) -> Fault {
     let message = format!("two prompts have the id `{id}`: {first} and {second}");
     let hint = Some("give one of them another `id`".to_owned());
     let sources = vec![first.to_owned(), second.to_owned()];
-    Fault { sources, hint, ..Fault::new("duplicate_id", message).in_file(second) }
+    Fault { sources, hint, ..Fault::new(ErrorCode::DuplicateId, message).in_file(second) }
 }

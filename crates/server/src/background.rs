@@ -56,7 +56,11 @@ async fn sweeps(app: &App) {
     let mut sweep = LostTurnSweep::default();
     while pause(app, every).await {
         if let Err(problem) = sweep.run(app).await {
-            tracing::warn!(code = problem.code(), detail = problem.detail(), "cannot check for lost turns");
+            tracing::warn!(
+                code = problem.code().as_str(),
+                detail = problem.detail(),
+                "cannot check for lost turns"
+            );
         }
     }
 }
@@ -66,7 +70,7 @@ async fn drives(app: &App) {
     let every = DUE_EVERY.min(Duration::from_secs(app.0.config.lease_seconds.max(1)) / 3);
     loop {
         if let Err(err) = app.0.drivers.sweep().await {
-            tracing::warn!(code = err.code(), error = %err, "cannot look for due runs");
+            tracing::warn!(code = err.code().as_str(), error = %err, "cannot look for due runs");
         }
         let goes_on = tokio::select! {
             goes_on = pause(app, every) => goes_on,
@@ -82,7 +86,11 @@ async fn prunes(app: &App) {
     // The first time runs immediately: a server that is restarted often would never get to it otherwise.
     loop {
         if let Err(problem) = prune(app).await {
-            tracing::warn!(code = problem.code(), detail = problem.detail(), "cannot prune old records");
+            tracing::warn!(
+                code = problem.code().as_str(),
+                detail = problem.detail(),
+                "cannot prune old records"
+            );
         }
         if !pause(app, PRUNE_EVERY).await {
             return;
@@ -127,7 +135,7 @@ async fn forgets(app: &App) {
         match forgotten {
             Ok(ForgetReport { runs: 0, .. }) => {}
             Ok(ForgetReport { runs, .. }) => tracing::info!(runs, "pruned ended runs"),
-            Err(err) => tracing::warn!(code = err.code(), error = %err, "cannot prune runs"),
+            Err(err) => tracing::warn!(code = err.code().as_str(), error = %err, "cannot prune runs"),
         }
         if !pause(app, FORGET_EVERY).await {
             return;
@@ -170,7 +178,7 @@ pub(crate) async fn reload(app: &App) {
         let act = AuditEvent::new(SERVER, "reload.failed", &fault.at().unwrap_or_default());
         app.0.audit.note(&act.detail(&fault.message));
         tracing::warn!(
-            code = fault.code,
+            code = fault.code.as_str(),
             at = fault.at(),
             "{}{}",
             fault.message,

@@ -1,5 +1,6 @@
 //! Bodies: size and time limits, and guards that live until a response is sent.
 
+use contexture_message::ErrorCode;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -71,17 +72,17 @@ async fn read(request: Request, max: usize, patience: Duration) -> Result<Reques
     let whole = whole.map_err(|_| late("the body took", patience))?;
     let bytes = whole.map_err(|err| match err.is::<LengthLimitError>() {
         true => too_large(max),
-        false => Problem::new("body_invalid", "the body could not be read to its end"),
+        false => Problem::new(ErrorCode::BodyInvalid, "the body could not be read to its end"),
     })?;
     Ok(Request::from_parts(head, Body::from(bytes.to_bytes())))
 }
 
 fn too_large(max: usize) -> Problem {
-    Problem::new("body_too_large", format!("the body is larger than {max} bytes"))
+    Problem::new(ErrorCode::BodyTooLarge, format!("the body is larger than {max} bytes"))
         .hint("`server.max_body_bytes` of contexture.toml is the limit")
 }
 
 fn late(what: &str, patience: Duration) -> Problem {
     let text = format!("{what} longer than {} seconds", patience.as_secs());
-    Problem::new("request_timeout", text).hint("`server.request_timeout_seconds` is the limit")
+    Problem::new(ErrorCode::RequestTimeout, text).hint("`server.request_timeout_seconds` is the limit")
 }

@@ -2,6 +2,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use contexture_message::ErrorCode;
 use contexture_session::Tenant;
 
 use crate::Problem;
@@ -22,7 +23,7 @@ impl Caller {
     pub(crate) fn check_admin(&self) -> Result<(), Problem> {
         match self.admin {
             true => Ok(()),
-            false => Err(Problem::new("forbidden", "this needs an administrator's key")
+            false => Err(Problem::new(ErrorCode::Forbidden, "this needs an administrator's key")
                 .hint("`contexture keys create --admin` makes one")),
         }
     }
@@ -33,7 +34,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         // A route outside the gate would be open to everyone; it is closed instead.
-        let nobody = || Problem::new("unauthorized", "the caller is unknown");
+        let nobody = || Problem::new(ErrorCode::Unauthorized, "the caller is unknown");
         parts.extensions.get::<Caller>().cloned().ok_or_else(nobody)
     }
 }

@@ -4,7 +4,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use contexture_flow::RunId;
-use contexture_message::{JsonFault, json_fault};
+use contexture_message::{ErrorCode, JsonFault, json_fault};
 use contexture_session::{SessionId, ThreadId};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
@@ -26,9 +26,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
         }
         let bytes = axum::body::Bytes::from_request(request, state).await.map_err(|err| {
             match err.status() == axum::http::StatusCode::PAYLOAD_TOO_LARGE {
-                true => Problem::new("body_too_large", "the body is larger than the server takes")
+                true => Problem::new(ErrorCode::BodyTooLarge, "the body is larger than the server takes")
                     .hint("`server.max_body_bytes` of contexture.toml is the limit"),
-                false => Problem::new("body_invalid", "the body could not be read to its end"),
+                false => Problem::new(ErrorCode::BodyInvalid, "the body could not be read to its end"),
             }
         })?;
         // A body without a content type could come from any web page: browsers send a preflight only for JSON.
@@ -40,7 +40,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
 }
 
 fn not_json() -> Problem {
-    Problem::new("media_type_unsupported", "the body must be `application/json`")
+    Problem::new(ErrorCode::MediaTypeUnsupported, "the body must be `application/json`")
         .hint("send the header `content-type: application/json`; `curl --json` does")
 }
 
@@ -55,15 +55,20 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
     // Serde would read a list as the fields of the object in order, which is never intended.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
-        return Err(Problem::new("body_invalid", "the body can't be read: it is a list, not an object"));
+        return Err(Problem::new(
+            ErrorCode::BodyInvalid,
+            "the body can't be read: it is a list, not an object",
+        ));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|err| {
         let path = err.path().to_string();
-        let problem = Problem::new("body_invalid", format!("the body can't be read: {}", err.inner()));
+        let problem =
+            Problem::new(ErrorCode::BodyInvalid, format!("the body can't be read: {}", err.inner()));
         if path == "." { problem } else { problem.at(path) }
     })?;
-    json.end().map_err(|err| Problem::new("body_invalid", format!("the body can't be read: {err}")))?;
+    json.end()
+        .map_err(|err| Problem::new(ErrorCode::BodyInvalid, format!("the body can't be read: {err}")))?;
     match std::str::from_utf8(bytes).ok().and_then(json_fault) {
         Some(fault) => Err(ambiguous(&fault)),
         None => Ok(value),
@@ -74,7 +79,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 fn ambiguous(fault: &JsonFault) -> Problem {
     let JsonFault { path, line, column, .. } = fault;
     let text = format!("the body can't be read: {fault} at line {line} column {column}");
-    let problem = Problem::new("body_invalid", text);
+    let problem = Problem::new(ErrorCode::BodyInvalid, text);
     if path.is_empty() { problem } else { problem.at(path.as_str()) }
 }
 
@@ -131,7 +136,7 @@ impl FromPath for String {
 
 impl FromPath for u64 {
     fn from_path(text: String) -> Result<Self, Problem> {
-        let wrong = || Problem::new("path_invalid", format!("`{}` is not a number", shown(&text)));
+        let wrong = || Problem::new(ErrorCode::PathInvalid, format!("`{}` is not a number", shown(&text)));
         text.parse().map_err(|_| wrong())
     }
 }
@@ -160,7 +165,7 @@ impl<A: FromPath, B: FromPath, S: Send + Sync> FromRequestParts<S> for PathParam
 }
 
 fn no_path(err: impl std::fmt::Display) -> Problem {
-    Problem::new("path_invalid", format!("the path can't be read: {err}"))
+    Problem::new(ErrorCode::PathInvalid, format!("the path can't be read: {err}"))
 }
 
 /// The query of a request.
@@ -175,7 +180,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T>
         let Query(value) = query.map_err(|err| {
             let text = err.body_text();
             let why = text.split_once(": ").map_or(text.as_str(), |(_, why)| why);
-            Problem::new("query_invalid", format!("the query can't be read: {why}"))
+            Problem::new(ErrorCode::QueryInvalid, format!("the query can't be read: {why}"))
         })?;
         Ok(Self(value))
     }

@@ -1,6 +1,7 @@
 //! The middleware around the routes, from the outside in: request log, CORS, panics, the gate, body limits. The
 //! liveness probe bypasses the gate.
 
+use contexture_message::ErrorCode;
 use std::panic::AssertUnwindSafe;
 
 use axum::Router;
@@ -35,20 +36,20 @@ pub(crate) fn around(router: Router<App>, app: &App) -> Router {
 }
 
 async fn unknown() -> Problem {
-    Problem::new("route_unknown", "there is nothing at this path")
+    Problem::new(ErrorCode::RouteUnknown, "there is nothing at this path")
         .hint("`GET /openapi.json` lists what there is")
 }
 
 async fn wrong_method(method: Method) -> Problem {
     let method: String = method.as_str().chars().take(20).collect();
-    Problem::new("method_not_allowed", format!("`{method}` means nothing at this path"))
+    Problem::new(ErrorCode::MethodNotAllowed, format!("`{method}` means nothing at this path"))
 }
 
 /// Answers in the place of a route that panics. What it said is in the log of the process, and nowhere else.
 async fn calm(request: Request, next: Next) -> Response {
     match AssertUnwindSafe(next.run(request)).catch_unwind().await {
         Ok(response) => response,
-        Err(_) => Problem::new("panicked", "the server made a mistake").into_response(),
+        Err(_) => Problem::new(ErrorCode::Panicked, "the server made a mistake").into_response(),
     }
 }
 

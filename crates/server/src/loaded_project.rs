@@ -1,5 +1,6 @@
 //! The loaded project, with the agent that runs its prompts. A reload replaces it; running requests keep theirs.
 
+use contexture_message::ErrorCode;
 use std::sync::{Arc, RwLock};
 
 use contexture_agent::{Agent, AgentBuilder, Watcher};
@@ -38,13 +39,21 @@ impl LoadedProject {
     /// Returns a prompt by its id; without one the only prompt there is, or the one that is called `chat`.
     pub(crate) fn prompt(&self, id: Option<&str>) -> Result<Prompt, Problem> {
         if let Some(id) = id {
-            return self.project.prompt(id).cloned().map_err(|err| unusable("prompt", id, err));
+            return self
+                .project
+                .prompt(id)
+                .cloned()
+                .map_err(|err| unusable(ErrorCode::PromptInvalid, "prompt", id, err));
         }
         let all: Vec<&str> = self.project.prompts().map(|(path, _)| path).collect();
         match all.as_slice() {
-            [only] => self.project.prompt(only).cloned().map_err(|err| unusable("prompt", only, err)),
+            [only] => self
+                .project
+                .prompt(only)
+                .cloned()
+                .map_err(|err| unusable(ErrorCode::PromptInvalid, "prompt", only, err)),
             _ => self.project.prompt("chat").cloned().map_err(|_| {
-                let problem = Problem::new("unknown_prompt", "the request names no prompt");
+                let problem = Problem::new(ErrorCode::UnknownPrompt, "the request names no prompt");
                 problem.hint("`GET /v1/prompts` lists them")
             }),
         }
@@ -54,19 +63,19 @@ impl LoadedProject {
 impl LoadedProject {
     /// Returns a flow by its id.
     pub(crate) fn flow(&self, id: &str) -> Result<Flow, Problem> {
-        self.project.flow(id).cloned().map_err(|err| unusable("flow", id, err))
+        self.project.flow(id).cloned().map_err(|err| unusable(ErrorCode::FlowInvalid, "flow", id, err))
     }
 }
 
 /// Explains why a prompt or a flow can't be used.
-fn unusable(what: &str, id: &str, err: ProjectError) -> Problem {
+fn unusable(invalid: ErrorCode, what: &str, id: &str, err: ProjectError) -> Problem {
     let problem = Problem::from(err);
-    if problem.code().starts_with("unknown_") && problem.place().is_none() {
+    if problem.code().as_str().starts_with("unknown_") && problem.place().is_none() {
         return problem;
     }
     // A fault of a file is not a fault of the request, so the file's own code is not used.
     let detail = format!("{what} `{id}` has a fault: {}", problem.detail());
-    let invalid = Problem::new(&format!("{what}_invalid"), detail);
+    let invalid = Problem::new(invalid, detail);
     match problem.place() {
         Some(at) => invalid.at(at),
         None => invalid,

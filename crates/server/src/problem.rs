@@ -5,7 +5,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use contexture_agent::AgentError;
 use contexture_flow::RunError;
-use contexture_model::{ModelError, ModelErrorKind};
+use contexture_message::{ErrorClass, ErrorCode};
+use contexture_model::ModelError;
 use contexture_project::ProjectError;
 use contexture_session::{IdInvalid, SessionError, StoreError};
 use serde::Serialize;
@@ -23,7 +24,8 @@ pub struct Problem {
     #[schema(minimum = 400, maximum = 599)]
     status: u16,
     /// The stable code.
-    code: String,
+    #[schema(value_type = String)]
+    code: ErrorCode,
     /// A description for people.
     detail: String,
     /// After how many seconds it makes sense to try again.
@@ -55,13 +57,13 @@ struct More {
 
 impl Problem {
     /// Returns a problem; its status follows from its code.
-    pub fn new(code: &str, detail: impl Into<String>) -> Self {
-        let status = status_of(code);
+    pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
+        let status = status_of(code.class());
         Self {
             kind: format!("urn:contexture:problem:{code}").into(),
             title: status.canonical_reason().unwrap_or("Error"),
             status: status.as_u16(),
-            code: code.to_owned(),
+            code,
             detail: detail.into(),
             retry_after: None,
             more: Box::default(),
@@ -103,19 +105,9 @@ impl Problem {
         self
     }
 
-    /// Distinguishes a missing key, which is an error of the request, from a refused key, which is a failure of the
-    /// provider.
-    fn of_key(mut self, kind: ModelErrorKind) -> Self {
-        if kind == ModelErrorKind::KeyMissing {
-            let status = StatusCode::UNPROCESSABLE_ENTITY;
-            (self.status, self.title) = (status.as_u16(), status.canonical_reason().unwrap_or("Error"));
-        }
-        self
-    }
-
     /// Returns the stable code.
-    pub fn code(&self) -> &str {
-        &self.code
+    pub fn code(&self) -> ErrorCode {
+        self.code
     }
 
     /// Returns what is wrong, for people.
@@ -140,61 +132,32 @@ impl Problem {
 
     /// Returns the problem for something that does not exist.
     pub fn not_found(what: &str, name: &str) -> Self {
-        Self::new("not_found", format!("there is no {what} `{name}`"))
+        Self::new(ErrorCode::NotFound, format!("there is no {what} `{name}`"))
     }
 }
 
-/// Returns the status of a code. Unknown codes are internal errors.
-fn status_of(code: &str) -> StatusCode {
-    match code {
-        "unauthorized" => StatusCode::UNAUTHORIZED,
-        "forbidden" | "approval_forged" | "host_forbidden" | "origin_forbidden" => StatusCode::FORBIDDEN,
-        "not_found" | "unknown_prompt" | "unknown_flow" | "unknown_model" | "route_unknown" => {
-            StatusCode::NOT_FOUND
+/// Returns the status of a class of errors.
+fn status_of(class: ErrorClass) -> StatusCode {
+    match class {
+        ErrorClass::Unauthorized => StatusCode::UNAUTHORIZED,
+        ErrorClass::Forbidden => StatusCode::FORBIDDEN,
+        ErrorClass::NotFound => StatusCode::NOT_FOUND,
+        ErrorClass::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        ErrorClass::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
+        ErrorClass::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+        ErrorClass::Conflict | ErrorClass::Contention => StatusCode::CONFLICT,
+        ErrorClass::Gone => StatusCode::GONE,
+        ErrorClass::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorClass::UnsupportedMedia => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        ErrorClass::Malformed => StatusCode::BAD_REQUEST,
+        ErrorClass::Invalid | ErrorClass::CheckFailed | ErrorClass::Refused => {
+            StatusCode::UNPROCESSABLE_ENTITY
         }
-        "method_not_allowed" => StatusCode::METHOD_NOT_ALLOWED,
-        "not_acceptable" => StatusCode::NOT_ACCEPTABLE,
-        "request_timeout" => StatusCode::REQUEST_TIMEOUT,
-        "already_exists"
-        | "version_conflict"
-        | "turn_in_progress"
-        | "main_thread"
-        | "turn_not_suspended"
-        | "turn_superseded"
-        | "approval_not_waiting"
-        | "approval_decided"
-        | "approval_other_prompt"
-        | "tool_result_unexpected"
-        | "tool_result_other_prompt"
-        | "view_changed"
-        | "lease_lost"
-        | "nothing_to_undo"
-        | "turn_not_retryable"
-        | "run_over"
-        | "run_driven"
-        | "wait_answered"
-        | "flow_changed"
-        | "cancelled" => StatusCode::CONFLICT,
-        "events_expired" | "pass_expired" => StatusCode::GONE,
-        "body_too_large" => StatusCode::PAYLOAD_TOO_LARGE,
-        "media_type_unsupported" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        "id_invalid" | "body_invalid" | "query_invalid" | "header_invalid" | "path_invalid" => {
-            StatusCode::BAD_REQUEST
-        }
-        "duplicate_id" | "input_invalid" | "answer_invalid" | "flow_invalid" | "prompt_invalid"
-        | "message_invalid" | "budget_exceeded" | "prompt_too_long" | "model_missing" | "model_not_found"
-        | "guardrail_blocked" | "constraint_failed" | "output_invalid" | "tool_collision"
-        | "tool_unknown" | "tool_name_invalid" | "check_unknown" | "no_answer" | "template_error"
-        | "append_malformed" | "tag_name_invalid" | "tag_name_reserved" | "tag_shape_mismatch"
-        | "message_in_tag" | "role_ambiguous" | "entry_invalid" | "depth_exceeded" | "unknown_entry"
-        | "unknown_field" | "import_invalid" => StatusCode::UNPROCESSABLE_ENTITY,
-        "rate_limited" | "too_many_requests" | "queue_full" => StatusCode::TOO_MANY_REQUESTS,
-        "store_unavailable" | "shutting_down" => StatusCode::SERVICE_UNAVAILABLE,
-        "turn_timeout" => StatusCode::GATEWAY_TIMEOUT,
-        "contributor_failed" | "transform_failed" => StatusCode::BAD_GATEWAY,
-        "deadline_exceeded" => StatusCode::GATEWAY_TIMEOUT,
-        code if code.starts_with("model_") => StatusCode::BAD_GATEWAY,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorClass::Throttled => StatusCode::TOO_MANY_REQUESTS,
+        ErrorClass::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorClass::Upstream => StatusCode::BAD_GATEWAY,
+        ErrorClass::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorClass::Timeout => StatusCode::GATEWAY_TIMEOUT,
     }
 }
 
@@ -203,7 +166,7 @@ impl IntoResponse for Problem {
         let status = self.status();
         let retry_after = self.retry_after;
         if status.is_server_error() {
-            tracing::warn!(code = self.code, detail = self.detail, "a request failed");
+            tracing::warn!(code = self.code.as_str(), detail = self.detail, "a request failed");
         }
         let mut response = (status, Json(&self)).into_response();
         // The request log adds the id of the request.
@@ -240,17 +203,13 @@ impl From<IdInvalid> for Problem {
 
 impl From<ModelError> for Problem {
     fn from(err: ModelError) -> Self {
-        Self::new(err.kind().code(), err.to_string()).of_key(err.kind())
+        Self::new(err.kind().code(), err.to_string())
     }
 }
 
 impl From<AgentError> for Problem {
     fn from(err: AgentError) -> Self {
-        let problem = Self::new(err.code(), err.to_string());
-        match &err {
-            AgentError::Model(err) => problem.of_key(err.kind()),
-            _ => problem,
-        }
+        Self::new(err.code(), err.to_string())
     }
 }
 
@@ -262,10 +221,12 @@ impl From<RunError> for Problem {
 
 impl From<ProjectError> for Problem {
     fn from(err: ProjectError) -> Self {
-        let Some(first) = err.faults.first() else { return Self::new("definition_invalid", err.to_string()) };
+        let Some(first) = err.faults.first() else {
+            return Self::new(ErrorCode::DefinitionInvalid, err.to_string());
+        };
         let others = err.faults.len() - 1;
         let more = if others > 0 { format!(" (and {others} more)") } else { String::new() };
-        let problem = Self::new(&first.code, format!("{}{more}", first.message));
+        let problem = Self::new(first.code, format!("{}{more}", first.message));
         let more = More { at: first.at(), hint: first.hint.clone(), ..More::default() };
         Self { more: Box::new(more), ..problem }
     }
@@ -283,7 +244,7 @@ mod tests {
         let status = |kind| {
             let err = ModelError::new(kind, "x");
             let problems = [Problem::from(err.clone()), Problem::from(AgentError::Model(err))];
-            problems.map(|it| (it.code().to_owned(), it.status().as_u16()))
+            problems.map(|it| (it.code().to_string(), it.status().as_u16()))
         };
         let auth = |status| [("model_auth".to_owned(), status), ("model_auth".to_owned(), status)];
         assert_eq!(status(ModelErrorKind::KeyMissing), auth(422));

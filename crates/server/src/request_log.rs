@@ -61,7 +61,7 @@ impl RequestInfo {
         let metrics = &app.0.metrics;
         metrics.answered(self.method, &self.route, response.status().as_u16(), took);
         if let Some(problem) = problem {
-            metrics.failed(problem.code());
+            metrics.failed(problem.code().as_str());
             response = with_problem_body(response, problem.of_request(&self.id));
         }
         if is_stream(&response) {
@@ -84,7 +84,7 @@ impl RequestInfo {
             ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             tenant = caller.map(|it| it.tenant.as_str()),
             key = caller.and_then(|it| it.key.as_deref()),
-            code = problem.map(Problem::code),
+            code = problem.map(|it| it.code().as_str()),
             request_id = self.id,
             "request"
         );
@@ -117,10 +117,12 @@ fn is_stream(response: &Response) -> bool {
     kind.is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// Replaces the body of a response with a problem document.
+/// Replaces the body of a response with a problem document. The problem itself stays with the response, for the layer
+/// that converts problems into OpenAI's shape.
 fn with_problem_body(mut response: Response, problem: Problem) -> Response {
     response.headers_mut().remove(header::CONTENT_LENGTH);
     let text = serde_json::to_vec(&problem).unwrap_or_default();
+    response.extensions_mut().insert(problem);
     response.map(|_| Body::from(text))
 }
 

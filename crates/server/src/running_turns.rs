@@ -8,7 +8,7 @@ use std::time::Duration;
 use contexture_agent::{Agent, AgentError, AnswerRequest, Decision, Event, Outcome, Run, RunRequest};
 use contexture_compose::Prompt;
 use contexture_history::TurnStatus;
-use contexture_message::Usage;
+use contexture_message::{ErrorCode, Usage};
 use contexture_session::records::{Document, DocumentKey, Writes};
 use contexture_session::{SessionKey, Thread, ThreadId, ThreadKey, Time};
 use futures::StreamExt;
@@ -96,11 +96,11 @@ impl StopCause {
     pub(crate) fn problem(&self, err: AgentError) -> Problem {
         match err {
             AgentError::Cancelled if self.timed_out.load(Ordering::Relaxed) => {
-                Problem::new("turn_timeout", format!("the turn took longer than {:?}", self.timeout))
+                Problem::new(ErrorCode::TurnTimeout, format!("the turn took longer than {:?}", self.timeout))
                     .hint("`server.turn_timeout_seconds` of contexture.toml is the limit")
             }
             AgentError::Cancelled if self.stop.is_cancelled() => {
-                Problem::new("shutting_down", "the server is stopping; the turn was interrupted")
+                Problem::new(ErrorCode::ShuttingDown, "the server is stopping; the turn was interrupted")
                     .retry_after(1)
             }
             err => err.into(),
@@ -169,7 +169,8 @@ impl RunningTurns {
     /// Starts a turn in a new task.
     pub(crate) fn start(&self, mut task: TurnTask) -> Result<TurnHandle, Problem> {
         if self.0.tasks.is_closed() {
-            let problem = Problem::new("shutting_down", "the server is stopping and accepts no more turns");
+            let problem =
+                Problem::new(ErrorCode::ShuttingDown, "the server is stopping and accepts no more turns");
             return Err(problem.retry_after(1));
         }
         let cancel = self.0.stop.child_token();

@@ -1,11 +1,11 @@
-//! The configuration of sessions.
+//! The configuration of sessions, and the ports that the caller provides.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use contexture_history::Timestamp;
 use contexture_message::TokenCounter;
-
-use crate::{Names, Time};
+use futures::future::BoxFuture;
 
 /// External dependencies of sessions.
 #[derive(Clone)]
@@ -55,4 +55,23 @@ pub enum Policy {
     Reject,
     /// Its turn runs on a copy of the thread, as the thread was before the running turn.
     Fork,
+}
+
+/// Tells the time and waits.
+///
+/// Implementors promise that `sleep` ends after about the given time, on whatever executor the caller uses.
+pub trait Time: std::fmt::Debug + Send + Sync + 'static {
+    /// Returns the time of day.
+    fn now(&self) -> Timestamp;
+
+    /// Waits for a duration.
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
+}
+
+/// Makes names for sessions, threads and writers.
+///
+/// Implementors promise that no name comes twice, in no process, and that later ones sort after earlier ones.
+pub trait Names: std::fmt::Debug + Send + Sync + 'static {
+    /// Returns a new name: letters, digits, `-` and `_` only.
+    fn next(&self) -> String;
 }

@@ -1,135 +1,95 @@
-//! Errors of a store.
+//! Errors of sessions.
 
-use contexture_history::Seq;
+use contexture_history::TurnNo;
+use contexture_message::ErrorCode;
 
-use crate::records::DocumentKey;
-use crate::store::Fence;
+use crate::{IdInvalid, StoreError};
 
-/// An error of a store.
+/// An error of a session or thread.
 #[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The log does not end where the writer thinks it does.
-    #[error("thread `{thread}` ends at {found}, the writer expected {expected}")]
-    Conflict {
-        /// The thread's id.
-        thread: String,
-        /// The end that the writer expected.
-        expected: Seq,
-        /// The actual end.
-        found: Seq,
-    },
-    /// Another writer holds the lease.
-    #[error("thread `{thread}` is held by another writer")]
-    Held {
+pub enum SessionError {
+    /// The store refused or failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A name can't be a key.
+    #[error(transparent)]
+    Id(#[from] IdInvalid),
+    /// A turn is running on the thread.
+    #[error("a turn is running on thread `{thread}`")]
+    TurnInProgress {
         /// The thread's id.
         thread: String,
     },
-    /// The writer's lease was taken over.
-    #[error("the writer's lease {fence} on thread `{thread}` was taken over", fence = .fence.0)]
-    Fenced {
+    /// Too many writers wait for the thread.
+    #[error("{queue} writers already wait for thread `{thread}`")]
+    QueueFull {
         /// The thread's id.
         thread: String,
-        /// The number it held.
-        fence: Fence,
+        /// How many may wait.
+        queue: usize,
     },
-    /// The session, thread or document does not exist.
-    #[error("there is no {what} `{id}`")]
-    NotFound {
-        /// `session`, `thread` or `document`.
-        what: &'static str,
-        /// The missing or existing id.
-        id: String,
+    /// The turn does not wait for anything.
+    #[error("turn {turn} of thread `{thread}` is not suspended")]
+    NotSuspended {
+        /// The thread's id.
+        thread: String,
+        /// The turn's number.
+        turn: TurnNo,
     },
-    /// There is one with that name already.
-    #[error("{what} `{id}` exists already")]
-    Exists {
-        /// `session`, `thread` or `document`.
-        what: &'static str,
-        /// The missing or existing id.
-        id: String,
+    /// The turn can't be resumed: the thread has a newer turn or a new history.
+    #[error("thread `{thread}` has moved past turn {turn}")]
+    TurnSuperseded {
+        /// The thread's id.
+        thread: String,
+        /// The turn's number.
+        turn: TurnNo,
     },
-    /// A main thread goes with its session only.
-    #[error("thread `{thread}` is its session's main thread")]
-    IsMain {
+    /// The thread has no such turn or position.
+    #[error("thread `{thread}` has no {what}")]
+    NotInThread {
+        /// The thread's id.
+        thread: String,
+        /// What was requested.
+        what: String,
+    },
+    /// A message that can't be prepended to the history.
+    #[error("message {number} can't be prepended to thread `{thread}`: it contains tool calls or results")]
+    NotPrependable {
+        /// The thread's id.
+        thread: String,
+        /// The number of the message, from 1.
+        number: usize,
+    },
+    /// Another writer changed the model's view of the thread in the meantime.
+    #[error("the archives of thread `{thread}` changed meanwhile")]
+    ViewChanged {
         /// The thread's id.
         thread: String,
     },
-    /// The items do not continue the log.
-    #[error("an append to thread `{thread}` is malformed: {detail}")]
-    Malformed {
-        /// The thread's id.
-        thread: String,
-        /// The reason.
-        detail: String,
-    },
-    /// A name that is too long to be a key.
-    #[error("a {what} of {bytes} bytes is too long, {max} are allowed")]
-    NameTooLong {
-        /// What the name is for.
-        what: &'static str,
-        /// How long it is.
-        bytes: usize,
-        /// How long it may be.
-        max: usize,
-    },
-    /// The store was written by a newer version of this program.
-    #[error("{place} has schema version {found}, this program knows versions up to {known}")]
-    Newer {
-        /// The file or database.
-        place: String,
-        /// The version found.
-        found: u32,
-        /// The newest version that this program knows.
-        known: u32,
-    },
-    /// Stored data can't be read.
-    #[error("{place} is damaged: {detail}")]
-    Damaged {
-        /// The file, table or row.
-        place: String,
+    /// An exported session can't be read.
+    #[error("line {line}: {detail}")]
+    Import {
+        /// The line number, from 1.
+        line: usize,
         /// The cause.
-        detail: String,
-    },
-    /// The store can't be reached or used now.
-    #[error("{place} is not available: {detail}")]
-    Unavailable {
-        /// The file or database; never with a password.
-        place: String,
-        /// The system's message.
         detail: String,
     },
 }
 
-impl StoreError {
-    /// Returns the error for a missing thread.
-    pub fn no_thread(thread: &impl ToString) -> Self {
-        StoreError::NotFound { what: "thread", id: thread.to_string() }
-    }
-
-    /// Returns the error for a document that must be there.
-    pub fn no_document(key: &DocumentKey) -> Self {
-        StoreError::NotFound { what: "document", id: key.name.clone() }
-    }
-
-    /// Returns the error for a document that already exists.
-    pub fn document_exists(key: &DocumentKey) -> Self {
-        StoreError::Exists { what: "document", id: key.name.clone() }
-    }
-
+impl SessionError {
     /// Returns the stable code of the error.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            StoreError::Conflict { .. } => "version_conflict",
-            StoreError::Held { .. } => "turn_in_progress",
-            StoreError::Fenced { .. } => "lease_lost",
-            StoreError::NotFound { .. } => "not_found",
-            StoreError::Exists { .. } => "already_exists",
-            StoreError::IsMain { .. } => "main_thread",
-            StoreError::Malformed { .. } => "append_malformed",
-            StoreError::NameTooLong { .. } => "name_too_long",
-            StoreError::Newer { .. } => "schema_newer",
-            StoreError::Damaged { .. } => "store_damaged",
-            StoreError::Unavailable { .. } => "store_unavailable",
+            SessionError::Store(err) => err.code(),
+            SessionError::Id(_) => ErrorCode::IdInvalid,
+            SessionError::TurnInProgress { .. } => ErrorCode::TurnInProgress,
+            SessionError::QueueFull { .. } => ErrorCode::QueueFull,
+            SessionError::NotSuspended { .. } => ErrorCode::TurnNotSuspended,
+            SessionError::TurnSuperseded { .. } => ErrorCode::TurnSuperseded,
+            SessionError::NotInThread { .. } => ErrorCode::NotFound,
+            SessionError::NotPrependable { .. } => ErrorCode::MessageNotPrependable,
+            SessionError::ViewChanged { .. } => ErrorCode::VersionConflict,
+            SessionError::Import { .. } => ErrorCode::ImportInvalid,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Names of tenants, sessions and threads.
+//! Names of tenants, sessions and threads, and the keys made of them.
 //!
 //! They come from outside, so they are checked once, here: not empty, at most 200 bytes (of a thread 300), no control
 //! characters. A `/` parts a session's name from that of an isolated thread, so a session's own name has none. They
@@ -161,5 +161,54 @@ impl SessionKey {
     /// Returns the key of the session's main thread.
     pub fn main(&self) -> ThreadKey {
         ThreadKey { tenant: self.tenant.clone(), thread: self.session.main() }
+    }
+}
+
+/// The key of a stream.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamKey {
+    /// The owner.
+    pub tenant: Tenant,
+    /// The session that it belongs to, if it belongs to one.
+    pub session: Option<SessionId>,
+    /// The kind, such as `events`: at most [`MAX_KIND_BYTES`].
+    pub kind: String,
+}
+
+impl StreamKey {
+    /// Returns the key of a stream of a session.
+    pub fn of_session(tenant: &Tenant, session: &SessionId, kind: &str) -> Self {
+        Self { tenant: tenant.clone(), session: Some(session.clone()), kind: kind.to_owned() }
+    }
+
+    /// Returns the key of a stream that belongs to no session.
+    pub fn of_tenant(tenant: &Tenant, kind: &str) -> Self {
+        Self { tenant: tenant.clone(), session: None, kind: kind.to_owned() }
+    }
+}
+
+/// The key of a document.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DocumentKey {
+    /// The owner.
+    pub tenant: Tenant,
+    /// The session that it belongs to, if it belongs to one.
+    pub session: Option<SessionId>,
+    /// The kind, such as `pass`.
+    pub kind: String,
+    /// Its name among those of its kind: any text of at most [`MAX_NAME_BYTES`].
+    pub name: String,
+}
+
+impl DocumentKey {
+    /// Returns the key of a document of a session.
+    pub fn of_session(tenant: &Tenant, session: &SessionId, kind: &str, name: impl Into<String>) -> Self {
+        let session = Some(session.clone());
+        Self { tenant: tenant.clone(), session, kind: kind.to_owned(), name: name.into() }
+    }
+
+    /// Returns the key of a document that belongs to no session.
+    pub fn of_tenant(tenant: &Tenant, kind: &str, name: impl Into<String>) -> Self {
+        Self { tenant: tenant.clone(), session: None, kind: kind.to_owned(), name: name.into() }
     }
 }

@@ -18,65 +18,44 @@
 //!
 //! Nothing here reads a clock, makes up a name or counts tokens by itself: see [`Ports`].
 
-mod archives;
-pub mod codec;
 mod config;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
-mod guard;
 mod ids;
 mod live;
-mod load;
-mod lost_turns;
+mod log;
 mod memory;
-mod new_item;
-mod omitted;
-mod once;
-mod outcome;
-mod prepend;
-pub mod records;
-mod scratch;
-pub mod search;
-mod session_error;
 mod sessions;
-mod snapshot;
-mod span;
-mod state;
 pub mod store;
-mod subscribe;
-mod texts;
 mod thread;
-mod time;
-mod transfer;
-mod turn;
 mod view;
 
-pub use archives::ArchiveInfo;
-pub use config::{Policy, Ports, SessionConfig};
-pub use error::StoreError;
-pub use guard::{LeaseRefusal, LeaseRow};
-pub use ids::{IdInvalid, MAX_ID_BYTES, SessionId, SessionKey, Tenant, ThreadId, ThreadKey};
-pub use lost_turns::LostTurnRecovery;
-pub use memory::MemoryStore;
-pub use new_item::NewItem;
-pub use omitted::OmittedTurns;
-pub use outcome::TurnOutcome;
-pub use records::{
-    Document, DocumentKey, DocumentList, Extent, NewRecord, Record, Records, StreamKey, Writes,
+pub use config::{Names, Policy, Ports, SessionConfig, Time};
+pub use error::SessionError;
+pub use ids::{
+    DocumentKey, IdInvalid, MAX_ID_BYTES, SessionId, SessionKey, StreamKey, Tenant, ThreadId, ThreadKey,
 };
-pub use search::{Search, SearchHit};
-pub use session_error::SessionError;
+pub use live::lost_turns::LostTurnRecovery;
+pub use log::new_item::NewItem;
+pub use log::state::{ModelChoice, OpenTurn, State};
+pub use memory::MemoryStore;
+pub use sessions::transfer::{Imported, export, fork_session, import, list_all};
 pub use sessions::{IsolatedStart, Session, SessionStart, Sessions};
-pub use snapshot::Snapshot;
-pub use span::BackwardScan;
-pub use state::{ModelChoice, OpenTurn, State};
+pub use store::error::StoreError;
+pub use store::guard::{LeaseRefusal, LeaseRow};
+pub use store::records::{Document, DocumentList, Extent, NewRecord, Record, Records, Writes};
+pub use store::search::{Search, SearchHit};
+pub use store::span::BackwardScan;
 pub use store::{
     Append, Appended, Fence, ForkPoint, Guard, Head, KeyedTurn, Lease, NewSession, NewThread, NewestTurns,
     SessionInfo, Span, Store, StoreFuture, ThreadInfo, ThreadKind, Usage,
 };
+pub use store::{codec, pages, records, search};
 pub use thread::Thread;
-pub use time::{Names, Time};
-pub use transfer::{Imported, export, fork_session, import, list_all};
-pub use turn::{Begun, RunningTurn, TurnConfig};
+pub use thread::archives::ArchiveInfo;
+pub use thread::outcome::TurnOutcome;
+pub use thread::turn::{Begun, RunningTurn, TurnConfig};
+pub use view::omitted::OmittedTurns;
+pub use view::snapshot::Snapshot;
 pub use view::{NewArchive, View};

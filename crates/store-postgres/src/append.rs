@@ -21,7 +21,8 @@ use crate::blobs::BlobParams;
 use crate::database::{Attempt, Database, begin};
 use crate::failure::Failure;
 use crate::guard::{GuardParams, check_owner, held, refused};
-use crate::numbers::{from_seq, from_u64, nonce, to_u64};
+use crate::numbers::{from_sql, nonce, seq_to_sql, to_sql};
+use crate::rows::RowParams;
 
 const PLAIN: &str = "\
     WITH thread AS (
@@ -56,30 +57,6 @@ const OURS: &str = "\
     JOIN {schema}.commits AS row ON row.tenant = $1 AND row.thread = $2 AND row.first_seq = $3 AND row.nonce = $4
     WHERE thread.tenant = $1 AND thread.thread = $2";
 
-/// Rows as columns of parameters.
-#[derive(Debug)]
-pub(crate) struct RowParams<'a> {
-    pub(crate) first: Vec<i64>,
-    pub(crate) count: Vec<i32>,
-    pub(crate) body: Vec<&'a str>,
-    pub(crate) places: Vec<Option<String>>,
-}
-
-impl<'a> RowParams<'a> {
-    pub(crate) fn new(rows: &'a [Row]) -> Result<Self, serde_json::Error> {
-        let places = |row: &Row| {
-            let places: Vec<_> = row.blobs.iter().map(|it| &it.place).collect();
-            (!places.is_empty()).then(|| serde_json::to_string(&places)).transpose()
-        };
-        Ok(RowParams {
-            first: rows.iter().map(|it| from_seq(it.first)).collect(),
-            count: rows.iter().map(|it| i32::try_from(it.count).unwrap_or(i32::MAX)).collect(),
-            body: rows.iter().map(|it| it.body.as_str()).collect(),
-            places: rows.iter().map(places).collect::<Result<_, _>>()?,
-        })
-    }
-}
-
 /// Idempotency keys as columns.
 #[derive(Debug)]
 struct KeyParams {
@@ -94,8 +71,8 @@ impl KeyParams {
         let unique: BTreeMap<_, _> =
             append.keys.iter().map(|(key, turn)| (codec::blob_hash(key), turn)).collect();
         KeyParams {
-            turns: unique.values().map(|it| from_u64(it.turn.0)).collect(),
-            began: unique.values().map(|it| from_seq(it.began)).collect(),
+            turns: unique.values().map(|it| to_sql(it.turn.0)).collect(),
+            began: unique.values().map(|it| seq_to_sql(it.began)).collect(),
             hashes: unique.into_keys().collect(),
         }
     }
@@ -173,8 +150,8 @@ impl Database {
         let Prepared { key, append, state, nonce, rows, blobs, keys, .. } = prepared;
         let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
         let guard = GuardParams::new(&append.guard);
-        let (expected, end) = (from_seq(append.expected), from_seq(append.state.end));
-        let turns = from_u64(append.state.turn.0);
+        let (expected, end) = (seq_to_sql(append.expected), seq_to_sql(append.state.end));
+        let turns = to_sql(append.state.turn.0);
         let updated = append.state.updated.0;
         let mut params: Vec<&(dyn ToSql + Sync)> =
             vec![&tenant, &thread, &guard.owner, &guard.fence, &guard.ttl];
@@ -221,11 +198,11 @@ impl Database {
             return Ok(appended);
         }
         let current_lease = self.current_lease(client, key, &append.guard).await?;
-        if current_lease.is_allowed && current_lease.end != from_seq(append.expected) {
+        if current_lease.is_allowed && current_lease.end != seq_to_sql(append.expected) {
             return Err(StoreError::Conflict {
                 thread: key.thread.to_string(),
                 expected: append.expected,
-                found: Seq(to_u64(current_lease.end)),
+                found: Seq(from_sql(current_lease.end)),
             }
             .into());
         }
@@ -239,7 +216,7 @@ impl Database {
         prepared: &Prepared<'_>,
     ) -> Result<Option<Appended>, Failure> {
         let Prepared { key, append, nonce, .. } = prepared;
-        let first = from_seq(append.expected.next());
+        let first = seq_to_sql(append.expected.next());
         let owner = GuardParams::new(&append.guard).owner;
         let statement = client.prepare_cached(&self.sql(OURS)).await?;
         let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());

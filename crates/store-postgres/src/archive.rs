@@ -13,7 +13,7 @@ use deadpool_postgres::Transaction;
 
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::numbers::{from_seq, to_u64};
+use crate::numbers::{from_sql, seq_to_sql};
 use crate::rows::{self, StoredRow};
 
 const KNOWN: &str = "\
@@ -64,7 +64,7 @@ impl WordParams {
             words.join(" ")
         });
         self.bytes += line.as_ref().map_or(0, String::len);
-        self.seqs.push(from_seq(item.seq));
+        self.seqs.push(seq_to_sql(item.seq));
         self.words.push(line);
     }
 }
@@ -94,11 +94,11 @@ impl Database {
     ) -> Result<(), Failure> {
         let known = self.known(transaction, key, first, last).await?;
         let is_new = |it: &Seq| (first..=last).contains(it) && !known.contains(it);
-        let (tenant, thread, last) = (key.tenant.as_str(), key.thread.as_str(), from_seq(last));
+        let (tenant, thread, last) = (key.tenant.as_str(), key.thread.as_str(), seq_to_sql(last));
         let thread_word = thread_word(key);
         let mut params = WordParams::default();
         // The row with the first item may begin before it.
-        let mut after = from_seq(first).saturating_sub(MAX_ITEMS as i64);
+        let mut after = seq_to_sql(first).saturating_sub(MAX_ITEMS as i64);
         loop {
             let sql = self.sql(ROWS);
             let page = transaction.query(&sql, &[&tenant, &thread, &after, &last, &ROWS_AT_ONCE]).await?;
@@ -106,7 +106,7 @@ impl Database {
             let Some(end) = page.last() else { break };
             after = end.first;
             let has_new =
-                |row: &StoredRow| (row.first..=row.last().min(last)).any(|it| is_new(&Seq(to_u64(it))));
+                |row: &StoredRow| (row.first..=row.last().min(last)).any(|it| is_new(&Seq(from_sql(it))));
             let page: Vec<StoredRow> = page.into_iter().filter(has_new).collect();
             let items = self.readable_items(transaction, &key.tenant, &page).await?;
             for item in items.iter().filter(|it| is_new(&it.seq)) {
@@ -127,9 +127,9 @@ impl Database {
         last: Seq,
     ) -> Result<BTreeSet<Seq>, Failure> {
         let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
-        let (first, last) = (from_seq(first), from_seq(last));
+        let (first, last) = (seq_to_sql(first), seq_to_sql(last));
         let rows = transaction.query(&self.sql(KNOWN), &[&tenant, &thread, &first, &last]).await?;
-        rows.iter().map(|it| Ok(Seq(to_u64(it.try_get(0)?)))).collect()
+        rows.iter().map(|it| Ok(Seq(from_sql(it.try_get(0)?)))).collect()
     }
 
     async fn add_words(
@@ -155,11 +155,11 @@ impl Database {
         if archives.is_empty() {
             return Ok(());
         }
-        let firsts: Vec<i64> = archives.iter().map(|it| from_seq(it.first)).collect();
-        let lasts: Vec<i64> = archives.iter().map(|it| from_seq(it.last)).collect();
+        let firsts: Vec<i64> = archives.iter().map(|it| seq_to_sql(it.first)).collect();
+        let lasts: Vec<i64> = archives.iter().map(|it| seq_to_sql(it.last)).collect();
         let (tenant, source, thread) = (from.tenant.as_str(), from.thread.as_str(), new.thread.as_str());
         let (old_word, new_word) = (thread_word(from), thread_word(&new.key()));
-        let end = from_seq(new.state.end);
+        let end = seq_to_sql(new.state.end);
         let sql = self.sql(COPY);
         transaction
             .execute(&sql, &[&tenant, &source, &thread, &old_word, &new_word, &end, &firsts, &lasts])

@@ -6,7 +6,7 @@ use deadpool_postgres::{Client, Transaction};
 use crate::database::{Attempt, Database, begin};
 use crate::failure::Failure;
 use crate::guard::check_text;
-use crate::numbers::{from_seq, from_u64, nonce};
+use crate::numbers::{nonce, seq_to_sql, to_sql};
 
 /// A session and its main thread. If either exists, neither is written.
 const SESSION: &str = "\
@@ -79,8 +79,8 @@ impl Database {
         let NewThread { session, thread, label, base, at, state } = row.thread;
         let (tenant, name) = (session.tenant.as_str(), session.session.as_str());
         let base_thread = base.as_ref().map(|it| it.thread.as_str());
-        let base_seq = base.as_ref().map(|it| from_seq(it.seq));
-        let (end, turns) = (from_seq(state.end), from_u64(state.turn.0));
+        let base_seq = base.as_ref().map(|it| seq_to_sql(it.seq));
+        let (end, turns) = (seq_to_sql(state.end), to_sql(state.turn.0));
         let statement = transaction.prepare_cached(&self.sql(THREAD)).await?;
         let written = transaction
             .execute(

@@ -8,12 +8,11 @@ use contexture_session::codec::{self, BlobRef};
 use contexture_session::{NewThread, StoreError, ThreadKey};
 use deadpool_postgres::Transaction;
 
-use crate::append::RowParams;
 use crate::create::ThreadRow;
 use crate::database::{Database, begin};
 use crate::failure::Failure;
-use crate::numbers::from_seq;
-use crate::rows;
+use crate::numbers::seq_to_sql;
+use crate::rows::{self, RowParams};
 
 /// The source can't be removed during the copy; appends to it continue.
 const LOCK: &str = "\
@@ -68,7 +67,7 @@ impl Database {
         row: &ThreadRow<'_>,
     ) -> Result<(), Failure> {
         let (tenant, source) = (from.tenant.as_str(), from.thread.as_str());
-        let (thread, end) = (row.thread.thread.as_str(), from_seq(row.thread.state.end));
+        let (thread, end) = (row.thread.thread.as_str(), seq_to_sql(row.thread.state.end));
         let found = transaction.query_opt(&self.sql(LOCK), &[&tenant, &source]).await?;
         let found: i64 = found.ok_or_else(|| StoreError::no_thread(&from.thread))?.try_get(0)?;
         self.insert_thread(transaction, row).await?;
@@ -93,7 +92,8 @@ impl Database {
         let (tenant, source) = (from.tenant.as_str(), from.thread.as_str());
         let end = row.thread.state.end;
         let most_items = codec::MAX_ITEMS as i64;
-        let cut = transaction.query(&self.sql(CUT), &[&tenant, &source, &from_seq(end), &most_items]).await?;
+        let cut =
+            transaction.query(&self.sql(CUT), &[&tenant, &source, &seq_to_sql(end), &most_items]).await?;
         let cut = rows::stored(cut)?;
         if cut.is_empty() {
             return Ok(());

@@ -15,7 +15,7 @@ use deadpool_postgres::Client;
 
 use crate::database::{Attempt, Database};
 use crate::failure::Failure;
-use crate::numbers::{from_duration, from_u64, to_u64};
+use crate::numbers::{duration_to_sql, from_sql, to_sql};
 
 /// Whether the guard lets the writer in.
 pub(crate) const ALLOWED: &str = "\
@@ -60,12 +60,12 @@ impl<'a> GuardParams<'a> {
         match guard {
             Guard::Free => none,
             Guard::Acquire { owner, ttl } => {
-                GuardParams { owner: Some(owner), ttl: Some(from_duration(*ttl)), ..none }
+                GuardParams { owner: Some(owner), ttl: Some(duration_to_sql(*ttl)), ..none }
             }
             Guard::Hold { fence, ttl } => {
-                GuardParams { fence: Some(from_u64(fence.0)), ttl: Some(from_duration(*ttl)), ..none }
+                GuardParams { fence: Some(to_sql(fence.0)), ttl: Some(duration_to_sql(*ttl)), ..none }
             }
-            Guard::Release { fence } => GuardParams { fence: Some(from_u64(fence.0)), ..none },
+            Guard::Release { fence } => GuardParams { fence: Some(to_sql(fence.0)), ..none },
         }
     }
 }
@@ -138,7 +138,7 @@ impl Database {
 
 /// Returns the number of the lease that the writer holds after it is admitted.
 pub(crate) fn held(guard: &Guard, fence: i64) -> Option<Fence> {
-    matches!(guard, Guard::Acquire { .. } | Guard::Hold { .. }).then_some(Fence(to_u64(fence)))
+    matches!(guard, Guard::Acquire { .. } | Guard::Hold { .. }).then_some(Fence(from_sql(fence)))
 }
 
 /// Returns why the guard refuses a writer, or [`Failure::Raced`] if it no longer does.

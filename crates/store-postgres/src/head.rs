@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::numbers::to_u64;
+use crate::numbers::from_sql;
 
 /// The columns of a [`ThreadInfo`].
 pub(crate) const INFO: &str =
@@ -46,7 +46,7 @@ impl Database {
             let statement = client.prepare_cached(&self.sql(END)).await?;
             let row = client.query_opt(&statement, &[tenant, thread]).await?;
             let end: Option<i64> = row.map(|it| it.try_get(0)).transpose()?;
-            Ok(end.map(|it| Seq(to_u64(it))))
+            Ok(end.map(|it| Seq(from_sql(it))))
         })
         .await
     }
@@ -63,7 +63,8 @@ impl Database {
             let row = client.query_opt(&statement, &[tenant, thread, hash]).await?;
             let row = row.ok_or_else(|| StoreError::no_thread(&key.thread))?;
             let (turn, began): (Option<i64>, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
-            let keyed = |(turn, began)| KeyedTurn { turn: TurnNo(to_u64(turn)), began: Seq(to_u64(began)) };
+            let keyed =
+                |(turn, began)| KeyedTurn { turn: TurnNo(from_sql(turn)), began: Seq(from_sql(began)) };
             Ok(turn.zip(began).map(keyed))
         })
         .await
@@ -80,7 +81,7 @@ fn head(row: &Row) -> Result<Head, Failure> {
     let live: Option<bool> = row.try_get(13)?;
     let lease = owner.map(|owner| Lease {
         owner: Arc::from(owner),
-        fence: Fence(to_u64(fence)),
+        fence: Fence(from_sql(fence)),
         live: live.unwrap_or(false),
     });
     Ok(Head { info, state, lease })
@@ -88,7 +89,7 @@ fn head(row: &Row) -> Result<Head, Failure> {
 
 /// Reads the columns [`INFO`].
 pub(crate) fn thread_info(row: &Row) -> Result<ThreadInfo, Failure> {
-    let number = |name: &str| row.try_get(name).map(to_u64);
+    let number = |name: &str| row.try_get(name).map(from_sql);
     let base: Option<String> = row.try_get("base_thread")?;
     let base_seq: Option<i64> = row.try_get("base_seq")?;
     let base = base.map(thread_id).transpose()?.zip(base_seq);
@@ -97,7 +98,7 @@ pub(crate) fn thread_info(row: &Row) -> Result<ThreadInfo, Failure> {
         session: session_id(row.try_get("session")?)?,
         kind: if row.try_get("main")? { ThreadKind::Main } else { ThreadKind::Isolated },
         label: row.try_get("label")?,
-        base: base.map(|(thread, seq)| ForkPoint { thread, seq: Seq(to_u64(seq)) }),
+        base: base.map(|(thread, seq)| ForkPoint { thread, seq: Seq(from_sql(seq)) }),
         created: Timestamp(row.try_get("created")?),
         updated: Timestamp(row.try_get("updated")?),
         items: number("end_seq")?,

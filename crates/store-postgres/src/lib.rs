@@ -30,13 +30,11 @@ mod list;
 mod migrate;
 mod notices;
 mod numbers;
-mod outgoing;
 mod read;
 mod records;
 mod rows;
 mod search;
 mod store;
-mod tls;
 mod waiters;
 
 pub use config::PostgresConfig;

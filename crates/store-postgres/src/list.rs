@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::head::{INFO, session_id, thread_info};
-use crate::numbers::to_u64;
+use crate::numbers::from_sql;
 
 const SESSIONS: &str = "\
     SELECT listed.session, listed.label, listed.created,
@@ -75,7 +75,7 @@ impl Database {
         let tenant = &tenant.as_str();
         self.run(|client, _| async move {
             let row = client.query_one(&self.sql(USAGE), &[tenant]).await?;
-            let number = |idx: usize| row.try_get(idx).map(to_u64);
+            let number = |idx: usize| row.try_get(idx).map(from_sql);
             Ok(Usage {
                 sessions: number(0)?,
                 threads: number(1)?,
@@ -100,7 +100,7 @@ impl Database {
 }
 
 fn session_info(row: &Row) -> Result<SessionInfo, Failure> {
-    let number = |idx: usize| row.try_get(idx).map(to_u64);
+    let number = |idx: usize| row.try_get(idx).map(from_sql);
     Ok(SessionInfo {
         session: session_id(row.try_get(0)?)?,
         label: row.try_get(1)?,

@@ -7,22 +7,22 @@ use std::time::Duration;
 use contexture_history::Seq;
 
 /// Returns a position; those beyond the last one that can be stored are all the same: never reached.
-pub(crate) fn from_seq(seq: Seq) -> i64 {
-    from_u64(seq.0)
+pub(crate) fn seq_to_sql(seq: Seq) -> i64 {
+    to_sql(seq.0)
 }
 
 /// Returns a number, or the largest there is.
-pub(crate) fn from_u64(number: u64) -> i64 {
+pub(crate) fn to_sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Returns a stored number; what was written is never negative.
-pub(crate) fn to_u64(number: i64) -> u64 {
+pub(crate) fn from_sql(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
 /// Returns a time span in microseconds, at most a century.
-pub(crate) fn from_duration(duration: Duration) -> i64 {
+pub(crate) fn duration_to_sql(duration: Duration) -> i64 {
     const CENTURY: i64 = 100 * 366 * 24 * 3600 * 1_000_000;
     i64::try_from(duration.as_micros()).unwrap_or(CENTURY).min(CENTURY)
 }

@@ -11,7 +11,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::numbers::{from_seq, from_u64};
+use crate::numbers::{seq_to_sql, to_sql};
 use crate::rows::{self, StoredRow};
 
 /// The end of a log, and rows of it.
@@ -88,7 +88,7 @@ impl Database {
         match span {
             Span::After { seq, max } => self.read_forward(client, key, *seq, *max).await,
             Span::NewestItems { count, client: false } => {
-                self.read_newest(client, key, span, from_u64(*count as u64)).await
+                self.read_newest(client, key, span, to_sql(*count as u64)).await
             }
             Span::NewestItems { .. } => self.read_backward(client, key, span, Seq(0)).await,
             Span::NewestTurns(wanted) => self.read_backward(client, key, span, wanted.after).await,
@@ -104,10 +104,10 @@ impl Database {
     ) -> Result<Vec<Item>, Failure> {
         let last = after.plus(max as u64);
         // The row with the first wanted item may begin this much earlier.
-        let above = from_seq(after).saturating_sub(ROW_ITEMS);
-        let mut page = self.page(client, key, FORWARD, &[&above, &from_seq(last)]).await?;
-        page.rows.retain(|it| it.last() > from_seq(after));
-        page.check(from_seq(after), from_seq(last))?;
+        let above = seq_to_sql(after).saturating_sub(ROW_ITEMS);
+        let mut page = self.page(client, key, FORWARD, &[&above, &seq_to_sql(last)]).await?;
+        page.rows.retain(|it| it.last() > seq_to_sql(after));
+        page.check(seq_to_sql(after), seq_to_sql(last))?;
         let mut items = Vec::new();
         for some in page.rows.chunks(ROWS_AT_ONCE) {
             items.extend(self.items(client, &key.tenant, some).await?.into_iter().flatten());
@@ -140,12 +140,12 @@ impl Database {
         after: Seq,
     ) -> Result<Vec<Item>, Failure> {
         let Some(mut backward) = BackwardScan::new(span) else { return Ok(Vec::new()) };
-        let after = from_seq(after);
+        let after = seq_to_sql(after);
         let above = after.saturating_sub(ROW_ITEMS);
         let (mut before, mut limit) = (i64::MAX, FIRST_ROWS);
         loop {
             let page = self.page(client, key, BACKWARD, &[&above, &before, &limit]).await?;
-            let has_all = from_u64(page.rows.len() as u64) < limit;
+            let has_all = to_sql(page.rows.len() as u64) < limit;
             let oldest = page.rows.first().map_or(i64::MAX, |it| it.first);
             // There is more before the oldest row, or the requested span starts with it.
             page.check(if has_all { after } else { oldest - 1 }, before - 1)?;

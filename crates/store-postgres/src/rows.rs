@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use crate::blobs::{Texts, joined};
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::numbers::to_u64;
+use crate::numbers::{from_sql, seq_to_sql};
 
 /// A row of a log, not decoded yet.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl StoredRow {
     }
 
     fn decode(&self, texts: &Texts) -> Result<Vec<Item>, Failure> {
-        let (first, count) = (Seq(to_u64(self.first)), u32::try_from(self.count).unwrap_or(0));
+        let (first, count) = (Seq(from_sql(self.first)), u32::try_from(self.count).unwrap_or(0));
         let blobs = joined(&self.places, texts)?;
         codec::decode(first, count, self.row.try_get("body")?, blobs)
             .map_err(|err| Failure::damaged_row(self.first, &err))
@@ -89,5 +89,29 @@ impl Database {
         let places = rows.iter().flat_map(|it| &it.places);
         let hashes: BTreeSet<&str> = places.map(|it| it.hash.as_str()).collect();
         self.texts(client, tenant, &hashes).await
+    }
+}
+
+/// Rows as columns of parameters.
+#[derive(Debug)]
+pub(crate) struct RowParams<'a> {
+    pub(crate) first: Vec<i64>,
+    pub(crate) count: Vec<i32>,
+    pub(crate) body: Vec<&'a str>,
+    pub(crate) places: Vec<Option<String>>,
+}
+
+impl<'a> RowParams<'a> {
+    pub(crate) fn new(rows: &'a [codec::Row]) -> Result<Self, serde_json::Error> {
+        let places = |row: &codec::Row| {
+            let places: Vec<_> = row.blobs.iter().map(|it| &it.place).collect();
+            (!places.is_empty()).then(|| serde_json::to_string(&places)).transpose()
+        };
+        Ok(RowParams {
+            first: rows.iter().map(|it| seq_to_sql(it.first)).collect(),
+            count: rows.iter().map(|it| i32::try_from(it.count).unwrap_or(i32::MAX)).collect(),
+            body: rows.iter().map(|it| it.body.as_str()).collect(),
+            places: rows.iter().map(places).collect::<Result<_, _>>()?,
+        })
     }
 }

@@ -10,7 +10,7 @@ use deadpool_postgres::{Client, Transaction};
 use crate::archive::thread_word;
 use crate::database::{Database, begin};
 use crate::failure::Failure;
-use crate::numbers::{from_seq, to_u64};
+use crate::numbers::{from_sql, seq_to_sql};
 use crate::rows;
 
 /// The settings for searching the word index, until the end of the transaction: unlike other statements its plan
@@ -84,7 +84,7 @@ impl Database {
         let mut hits = Hits::default();
         for row in rows {
             let (seq, has): (i64, Vec<bool>) = (row.try_get(0)?, row.try_get(1)?);
-            let seq = Seq(to_u64(seq));
+            let seq = Seq(from_sql(seq));
             let found = has.iter().enumerate().filter(|(_, has)| **has && search.covers(seq));
             found.for_each(|(word, _)| hits.add(seq, word));
         }
@@ -102,7 +102,7 @@ impl Database {
             return Ok(BTreeMap::new());
         }
         let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
-        let wanted: Vec<i64> = seqs.iter().map(|it| from_seq(*it)).collect();
+        let wanted: Vec<i64> = seqs.iter().map(|it| seq_to_sql(*it)).collect();
         let rows = transaction.query(&self.sql(ROWS), &[&tenant, &thread, &wanted]).await?;
         let items = self.items(transaction, &key.tenant, &rows::stored(rows)?).await?;
         Ok(items.into_iter().flatten().map(|it| (it.seq, it)).collect())

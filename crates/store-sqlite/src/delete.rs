@@ -3,9 +3,9 @@
 use contexture_session::{SessionKey, StoreError, ThreadKey};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::commit::{Change, Touched};
 use crate::create::find_session;
 use crate::failure::Failure;
+use crate::file::commit::{Change, Touched};
 
 /// Removes a session with everything in it.
 #[derive(Debug)]

@@ -5,36 +5,40 @@
 //!
 //! * **A commit is a row.** All threads' commits are added at the end of one table; an index finds those of a thread
 //!   in their order. So a group of appends touches few pages, and a read touches what it returns.
-//! * **One writer.** Concurrent appends share one transaction and one disk sync (`writer`, `commit`); leases and the
+//! * **One writer.** Concurrent appends share one transaction and one disk sync (`file::writer`, `file::commit`); leases and the
 //!   expected end are checked inside it.
 //! * **Durable.** A write-ahead log with `synchronous = FULL`: what was acknowledged survives a loss of power. The log
-//!   is copied into the file in the background (`checkpoint`).
+//!   is copied into the file in the background (`file::checkpoint`).
 //! * **No runtime.** Small operations run where they are polled as long as they are quick; everything else runs on
-//!   threads of the store (`latency`, `readers`).
+//!   threads of the store (`file::latency`, `file::readers`).
 //! * **Damage is reported.** A missing or unreadable row is an error, never a gap in a history, and
 //!   [`SqliteStore::recover`] copies what is readable into a new file.
 
 mod append;
-mod checkpoint;
-mod commit;
+mod archive;
+mod blobs;
+mod config;
 mod create;
 mod delete;
 mod failure;
-mod identity;
-mod latency;
+mod file;
+mod fork;
+mod guard;
+mod head;
 mod list;
+mod migrate;
 mod notices;
 mod numbers;
-mod open;
 #[cfg(test)]
 mod plan;
 mod read;
-mod readers;
 mod records;
 mod recover;
+mod rows;
 mod search;
 mod store;
-mod writer;
+mod waiters;
 
+pub use config::SqliteConfig;
 pub use recover::Recovered;
-pub use store::{SqliteConfig, SqliteStore};
+pub use store::SqliteStore;

@@ -1,19 +1,13 @@
-//! Heads, lists and totals.
+//! Lists and totals of a tenant.
 
 use contexture_history::Timestamp;
-use contexture_session::{
-    Fence, ForkPoint, Head, Lease, LeaseRow, SessionId, SessionInfo, SessionKey, Tenant, ThreadId,
-    ThreadInfo, ThreadKey, ThreadKind, Usage,
-};
-use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use contexture_session::{SessionId, SessionInfo, SessionKey, Tenant, ThreadInfo, Usage};
+use rusqlite::{Connection, Row, params};
 
-use crate::failure::{Failure, StorePath};
-use crate::numbers::{from_sql, seq, to_sql};
+use crate::failure::Failure;
+use crate::head::{id, thread_info};
+use crate::numbers::{from_sql, to_sql};
 
-pub(crate) const HEAD: &str = r#"SELECT t.name, s.name, t.main, t.label, t.base_thread, t.base_seq, t.created,
-    t.updated, t."end", t.turns, t.owner, t.fence, t.until, t.state
-    FROM threads AS t CROSS JOIN sessions AS s ON s.no = t.session WHERE t.tenant = ?1 AND t.name = ?2"#;
 pub(crate) const THREADS: &str = r#"SELECT t.name, s.name, t.main, t.label, t.base_thread, t.base_seq, t.created,
     t.updated, t."end", t.turns FROM sessions AS s CROSS JOIN threads AS t ON t.session = s.no
     WHERE s.tenant = ?1 AND s.name = ?2 ORDER BY t.main DESC, t.name"#;
@@ -23,31 +17,6 @@ pub(crate) const SESSIONS: &str = r#"SELECT s.name, s.label, s.created, max(t.up
 pub(crate) const USAGE: &str = r#"SELECT (SELECT count(*) FROM sessions WHERE tenant = ?1),
     (SELECT count(*) FROM threads WHERE tenant = ?1), (SELECT coalesce(sum("end"), 0) FROM threads WHERE tenant = ?1),
     (SELECT count(*) FROM blobs WHERE tenant = ?1), (SELECT coalesce(sum(bytes), 0) FROM blobs WHERE tenant = ?1)"#;
-
-/// Returns the current state of a thread.
-pub(crate) fn head(
-    conn: &Connection,
-    place: &StorePath,
-    key: &ThreadKey,
-    now: Timestamp,
-) -> Result<Option<Head>, Failure> {
-    let found = |row: &Row<'_>| {
-        let lease = LeaseRow {
-            owner: row.get(10)?,
-            fence: Fence(from_sql(row.get(11)?)),
-            until: Timestamp(row.get(12)?),
-        };
-        Ok((thread_info(row)?, lease, row.get::<_, String>(13)?))
-    };
-    let mut statement = conn.prepare_cached(HEAD)?;
-    let found = statement.query_row([key.tenant.as_str(), key.thread.as_str()], found).optional()?;
-    let Some((info, lease, state)) = found else { return Ok(None) };
-    let damaged = |err| place.damaged(format!("the state of thread `{}`: {err}", key.thread));
-    let state = serde_json::from_str(&state).map_err(damaged)?;
-    let live = lease.is_live(now);
-    let lease = lease.owner.map(|owner| Lease { owner, fence: lease.fence, live });
-    Ok(Some(Head { info, state, lease }))
-}
 
 /// Returns the sessions of a tenant after a name, in the order of their names.
 pub(crate) fn sessions(
@@ -93,32 +62,4 @@ pub(crate) fn usage(conn: &Connection, tenant: &Tenant) -> Result<Usage, Failure
         })
     };
     Ok(conn.prepare_cached(USAGE)?.query_row([tenant.as_str()], usage)?)
-}
-
-/// Reads the first ten columns of [`HEAD`] and [`THREADS`].
-fn thread_info(row: &Row<'_>) -> rusqlite::Result<ThreadInfo> {
-    let base = match row.get::<_, Option<i64>>(5)? {
-        Some(position) => Some(ForkPoint { thread: id(row, 4, ThreadId::parse)?, seq: seq(position) }),
-        None => None,
-    };
-    Ok(ThreadInfo {
-        thread: id(row, 0, ThreadId::parse)?,
-        session: id(row, 1, SessionId::parse)?,
-        kind: if row.get(2)? { ThreadKind::Main } else { ThreadKind::Isolated },
-        label: row.get(3)?,
-        base,
-        created: Timestamp(row.get(6)?),
-        updated: Timestamp(row.get(7)?),
-        items: from_sql(row.get(8)?),
-        turns: from_sql(row.get(9)?),
-    })
-}
-
-pub(crate) fn id<T, E: std::error::Error + Send + Sync + 'static>(
-    row: &Row<'_>,
-    column: usize,
-    parse: impl Fn(String) -> Result<T, E>,
-) -> rusqlite::Result<T> {
-    parse(row.get(column)?)
-        .map_err(|err| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(err)))
 }

@@ -4,15 +4,18 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::append::FIND_THREAD;
+use crate::archive::KNOWN;
+use crate::blobs::BLOB;
 use crate::create::FIND_SESSION;
 use crate::delete::{REMOVE_KEPT, REMOVE_THREAD, THREADS_OF_SESSION};
 use crate::failure::StorePath;
-use crate::list::{HEAD, SESSIONS, THREADS, USAGE};
-use crate::open::open_writer;
-use crate::read::{BACKWARD, BLOB, END, FORWARD, KEYED};
+use crate::file::open::open_writer;
+use crate::guard::FIND_THREAD;
+use crate::head::{END, HEAD, KEYED};
+use crate::list::{SESSIONS, THREADS, USAGE};
+use crate::read::{BACKWARD, FORWARD};
 use crate::records::{PRUNE_QUERIES, READ_QUERIES, WRITE_QUERIES};
-use crate::search::{KNOWN, WITH_WORD};
+use crate::search::WITH_WORD;
 
 /// Returns how SQLite runs a query, one step a line.
 fn plan(conn: &Connection, sql: &str) -> String {

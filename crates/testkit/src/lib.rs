@@ -1,4 +1,4 @@
-//! Shared by the workspace's tests: case files, arbitrary data, probes, and passes as text.
+//! Shared by the workspace's tests: case files, arbitrary data, probes, time, and passes as text.
 //!
 //! For development only; no shipped crate depends on it. A broken fixture is a broken test, so everything
 //! here panics instead of returning errors.
@@ -7,11 +7,13 @@ mod arbitrary;
 mod cases;
 mod probe;
 mod show;
+mod time;
 
 pub use arbitrary::{json, object, prose, text};
 pub use cases::{Case, cases};
 pub use probe::Probe;
 pub use show::{budget, failure, request};
+pub use time::TokioTime;
 
 use contexture_compose::{Error, Pass, Prompt, ResolveOptions};
 use serde_json::Value;
@@ -24,6 +26,11 @@ pub fn resolve<In, Out>(prompt: &Prompt<In, Out>, options: ResolveOptions) -> Re
 /// Resolves a prompt for an input.
 pub fn resolve_input<In, Out>(prompt: &Prompt<In, Out>, input: Value) -> Result<Pass, Error> {
     resolve(prompt, ResolveOptions::new(input))
+}
+
+/// Runs a test in which time passes only when everything waits for it.
+pub fn timeless<T>(test: impl Future<Output = T>) -> T {
+    runtime().block_on(test)
 }
 
 /// Returns a runtime with timers, on whose clock time passes only when everything waits for it: what is in time is in

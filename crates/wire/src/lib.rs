@@ -4,6 +4,10 @@
 //! dialect and lists what the dialect cannot represent as [`Loss`]es; [`StreamDecoder`] turns the frames of a
 //! streamed answer into [`Delta`]s. The [`Catalogue`] holds the known facts about models.
 //!
+//! Each dialect is a folder with the same files: `encode` and `decode` for requests, `answer` for answers that are not
+//! streamed, `encode_stream` and `decode_stream` for those that are; below them `encode_parts`, `decode_parts`,
+//! `tools`, `settings` and `usage`.
+//!
 //! This crate uses no HTTP, clock or environment. The same request gives the same bytes.
 
 mod anthropic;

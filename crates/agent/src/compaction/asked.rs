@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use contexture_compose::Prompt;
+use contexture_compose::{InFlightTurn, Prompt};
 use contexture_history::Turn;
 use contexture_history::compaction::{Nothing, Strategy, Trigger};
 use contexture_message::Tokens;
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Choice, CompactionReport, Compactions, Job, Made, Place, Reading, Relief, overflow};
 use crate::run::{RunSpec, Sink};
-use crate::setting::{InFlight, Setting};
+use crate::setting::Setting;
 use crate::{Agent, AgentError, prefix};
 
 /// The parameters of a requested compaction.
@@ -56,7 +56,7 @@ async fn asked(
 ) -> Result<CompactionReport, AgentError> {
     let snapshot = thread.refresh().await?;
     setting.recall_limits(&snapshot);
-    let none = InFlight::Recorded(Turn::new("in_flight", Vec::new()));
+    let none = InFlightTurn::Recorded(Turn::new("in_flight", Vec::new()));
     let pass = match setting.resolve(&snapshot, none, None).await {
         Err(err) if overflow(&err).is_some() => setting.resolve_bare(&snapshot).await?,
         resolved => resolved?,

@@ -221,7 +221,7 @@ fn roomy(settings: &Settings, prompt: &SummaryPrompt) -> Settings {
 /// Returns how many messages of a request precede the history. Prepended items are among them: they are never
 /// summarised.
 fn n_before_history(pass: &Pass) -> usize {
-    let prepended = Source::named("history", Turn::LEADING);
+    let prepended = Source::History(Turn::LEADING.into());
     let is_before =
         |it: &Segment| matches!(it.slot, Slot::Context | Slot::Provider) || it.source == prepended;
     let before = pass.segments().iter().filter(|it| is_before(it) && it.fate.is_sent());

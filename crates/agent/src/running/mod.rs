@@ -21,7 +21,7 @@ mod watching;
 
 use std::sync::Arc;
 
-use contexture_compose::{GuardrailSide, Pass};
+use contexture_compose::{GuardrailSide, InFlightTurn, Pass};
 use contexture_history::{Turn, TurnNo, TurnStatus};
 use contexture_message::{Answer, Message, Part, StopReason, Thinking, ToolCall, Usage};
 use contexture_model::{ModelCall, ModelError, ModelErrorKind};
@@ -38,7 +38,7 @@ use crate::judge::{Judge, Judged};
 use crate::middleware::{Layer, layer};
 use crate::outcome::{Ended, Outcome, Remark};
 use crate::run::Sink;
-use crate::setting::{InFlight, Setting};
+use crate::setting::Setting;
 use crate::stop::{Progress, stop, unkept};
 use crate::words::{make_calls_recordable, said, with_text};
 use crate::{AgentError, Event, sent};
@@ -155,7 +155,7 @@ impl Running {
     /// Resolves the prompt without deciding again what has aged. The Explanation has the earlier decision.
     pub(crate) async fn resolve_as_it_is(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
         let snapshot = self.turn.snapshot();
-        let in_flight = InFlight::Recorded(self.in_flight());
+        let in_flight = InFlightTurn::Recorded(self.in_flight());
         let resolving = self.setting.resolve(&snapshot, in_flight, before);
         let pass = attend(&mut self.turn, &self.cancel, resolving).await?;
         let pins = self.setting.pins(&snapshot, &pass);
@@ -278,7 +278,7 @@ impl Running {
         make_calls_recordable(&mut answer.message, &self.turn.snapshot(), &pass.request().tools);
         self.remember(pass, answer.usage);
         self.account(pass, &answer);
-        self.setting.prompt.definition().hooks.generated(&answer);
+        self.setting.prompt.hooks().generated(&answer);
         Ok(answer)
     }
 

@@ -37,7 +37,7 @@ impl Running {
             reconciled: result.as_ref().ok().and_then(|_| pass.reconcile(usage)),
             end: match result {
                 Ok(answer) => Ok(answer.stop.clone()),
-                Err(broke) => Err(broke.err.code().to_owned()),
+                Err(broke) => Err(broke.err.code().into()),
             },
         };
         self.tell(pass, watched.target, &**watcher, |watcher, call| watcher.called(call, &called));

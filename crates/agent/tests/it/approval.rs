@@ -211,7 +211,7 @@ async fn of_two_decisions_at_once_one_counts() {
     let (one, two) =
         futures::join!(decide(&agent, &stage.thread, made()), decide(&agent, &stage.thread, made()));
     let codes: Vec<_> =
-        [one, two].into_iter().map(|it| it.map_or_else(|err| err.code(), |_| "done")).collect();
+        [one, two].into_iter().map(|it| it.map_or_else(|err| err.code().as_str(), |_| "done")).collect();
     assert!(codes.contains(&"done") && codes.contains(&"approval_not_waiting"), "{codes:?}");
     assert_eq!(model.requests().len(), 2);
 }
@@ -249,7 +249,7 @@ async fn the_owner_of_a_turn_decides_without_a_token() {
     let decide = async |approval: &str| {
         let cancel = CancellationToken::new();
         let run = agent.decide_as_owner(&prompt(), &stage.thread, approval, Verdict::Approve, cancel);
-        run.outcome().await.map(|it| it.text()).map_err(|err| err.code())
+        run.outcome().await.map(|it| it.text()).map_err(|err| err.code().as_str())
     };
     let before = stage.log().await;
     assert_eq!(decide("s:t1:a").await, Err("approval_not_waiting"));
@@ -270,7 +270,7 @@ async fn the_owner_too_decides_once() {
     let decide = async |verdict| {
         let run =
             agent.decide_as_owner(&prompt(), &stage.thread, APPROVAL, verdict, CancellationToken::new());
-        run.outcome().await.map(|it| it.status).map_err(|err| err.code())
+        run.outcome().await.map(|it| it.status).map_err(|err| err.code().as_str())
     };
     assert_eq!(decide(Verdict::Approve).await, Ok(TurnStatus::Suspended));
     assert_eq!(decide(deny()).await, Err("approval_decided"));

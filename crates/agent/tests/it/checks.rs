@@ -173,7 +173,7 @@ async fn guardrails_block_rewrite_and_warn_in_order() {
     let (events, output, log) = ran(&prompt, [says("It is hunter2")]).await;
     let err = output.unwrap_err();
     insta::assert_snapshot!(err, @"guardrail `secret` blocked the output: it must not match `5678|hunter2`");
-    assert_eq!((events.as_str(), err.code()), ("", "guardrail_blocked"));
+    assert_eq!((events.as_str(), err.code().as_str()), ("", "guardrail_blocked"));
     assert!(!log.contains("is hunter2"), "{log}");
 }
 
@@ -181,7 +181,7 @@ async fn guardrails_block_rewrite_and_warn_in_order() {
 async fn input_guardrails_run_before_anything_is_on_record() {
     let prompt = with_guardrails(json!([{"id": "no-hi", "on": "input", "not_contains": "hi"}]));
     let (_, output, log) = ran(&prompt, [says("never")]).await;
-    assert_eq!((output.unwrap_err().code(), log.as_str()), ("guardrail_blocked", ""));
+    assert_eq!((output.unwrap_err().code().as_str(), log.as_str()), ("guardrail_blocked", ""));
 
     let prompt = with_guardrails(
         json!([{"id": "m", "on": "input", "not_contains": "hi", "action": "rewrite", "replacement": "ho"}]),

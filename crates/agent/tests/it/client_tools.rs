@@ -183,7 +183,7 @@ async fn of_two_answers_at_once_one_counts() {
         answer(&agent, &stage.thread, [("b", "two")])
     );
     let codes: Vec<_> =
-        [one, two].into_iter().map(|it| it.map_or_else(|err| err.code(), |_| "done")).collect();
+        [one, two].into_iter().map(|it| it.map_or_else(|err| err.code().as_str(), |_| "done")).collect();
     assert!(codes.contains(&"done") && codes.contains(&"tool_result_unexpected"), "{codes:?}");
     assert_eq!(stage.log().await.matches("b->").count(), 1);
 }
@@ -282,7 +282,11 @@ async fn a_tool_of_the_client_must_not_have_the_name_of_another() {
     let run = async |prompt: &Prompt, names: &[&str]| {
         let client_tools = names.iter().map(|it| ToolDefinition::new(*it, "Of the client.")).collect();
         let request = hi().client_tools(client_tools);
-        agent.run(prompt, &stage.thread, request).outcome().await.map_or_else(|err| err.code(), |_| "done")
+        agent
+            .run(prompt, &stage.thread, request)
+            .outcome()
+            .await
+            .map_or_else(|err| err.code().as_str(), |_| "done")
     };
     assert_eq!(run(&prompt(), &["here"]).await, "tool_collision");
     assert_eq!(run(&prompt(), &["there", "there"]).await, "tool_collision");
@@ -305,7 +309,7 @@ async fn an_answer_may_change_tools_model_and_settings() {
     };
     let before = stage.log().await;
     let refused = agent.answer(&prompt(), &stage.thread, changed("here")).outcome().await;
-    assert_eq!((refused.unwrap_err().code(), stage.log().await), ("tool_collision", before));
+    assert_eq!((refused.unwrap_err().code().as_str(), stage.log().await), ("tool_collision", before));
     agent.answer(&prompt(), &stage.thread, changed("new")).outcome().await.unwrap();
     let sent = &model.requests()[1];
     let names: Vec<_> = sent.tools.iter().map(|it| it.name.as_str()).collect();

@@ -84,11 +84,14 @@ async fn what_needs_approval_runs_for_whoever_says_it_was_given() {
     insta::assert_snapshot!(called(request.clone()).await, @"tool_needs_approval: a call of tool `pay` with these arguments needs approval");
     insta::assert_snapshot!(called(ToolRequest { approved: true, ..request }).await, @"500");
     let agent = able();
-    let asks = |arguments: Value| agent.needs_approval("pay", &arguments).map_err(|it| it.code());
+    let asks = |arguments: Value| agent.needs_approval("pay", &arguments).map_err(|it| it.code().as_str());
     assert_eq!(asks(json!({"euros": 5})), Ok(false));
     assert_eq!(asks(json!({"euros": 500})), Ok(true));
     assert_eq!(asks(json!({"dollars": 500})), Err("tool_arguments_invalid"));
-    assert_eq!(agent.needs_approval("nobody", &json!({})).map_err(|it| it.code()), Err("tool_unknown"));
+    assert_eq!(
+        agent.needs_approval("nobody", &json!({})).map_err(|it| it.code().as_str()),
+        Err("tool_unknown")
+    );
 }
 
 #[tokio::test]

@@ -140,13 +140,13 @@ proptest! {
             }))
             .build().unwrap();
         let limits = ResultLimits { preview_tokens: Tokens(120), ..ResultLimits::default() };
-        let options = ResolveOptions {
-            history: conversation(&it),
-            tools: vec![tool.into()],
-            results: Some(ResultView { frontier: Frontier::default(), limits }),
-            instructions: Some(c.as_str().into()),
-            ..ResolveOptions::default().user_message(a.as_str()).block("inline", b.as_str())
-        };
+        let mut options = ResolveOptions::default()
+            .history(conversation(&it))
+            .tool(tool)
+            .instructions(c.as_str())
+            .user_message(a.as_str())
+            .block("inline", b.as_str());
+        options.conversation.results = Some(ResultView { frontier: Frontier::default(), limits });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let pass = runtime.block_on(prompt.resolve(options)).unwrap();
         for dialect in Dialect::ALL {

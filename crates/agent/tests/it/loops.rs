@@ -282,7 +282,7 @@ async fn what_can_not_be_sent_leaves_no_trace() {
     assert!(events.starts_with("error {\"code\":\"model_missing\""), "{events}");
     let small = Prompt::builder("p").model("test/m").input_budget(3).build().unwrap();
     let err = agent.run(&small, &stage.thread, hi()).outcome().await.unwrap_err();
-    assert_eq!((err.code(), stage.log().await.as_str()), ("budget_exceeded", ""));
+    assert_eq!((err.code().as_str(), stage.log().await.as_str()), ("budget_exceeded", ""));
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ async fn a_connection_that_is_cut_keeps_what_was_said() {
         let stage = Stage::new().await;
         let agent = agent(client(dialect, &format!("{}/v1", server.url())));
         let (_, outcome) = told(agent.run(&prompt(), &stage.thread, hi())).await;
-        let code = outcome.unwrap_err().code();
+        let code = outcome.unwrap_err().code().as_str();
         assert!(["model_unreachable", "model_malformed"].contains(&code), "{dialect:?}: {code}");
         let log = stage.log().await;
         assert!(log.contains("t1 assistant: A rather long answer."), "{dialect:?}: {log}");

@@ -293,7 +293,7 @@ impl Play {
         }
         match run.outcome().await {
             Ok(outcome) => self.waiting = outcome.approvals,
-            Err(err) => assert!(["model_overloaded", "cancelled"].contains(&err.code()), "{err}"),
+            Err(err) => assert!(["model_overloaded", "cancelled"].contains(&err.code().as_str()), "{err}"),
         }
     }
 

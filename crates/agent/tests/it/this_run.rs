@@ -125,7 +125,7 @@ async fn a_decided_turn_goes_on_with_the_same_tools_and_instructions() {
     // An agent that has not got the tools can't go on, and changes nothing.
     let before = stage.log().await;
     let refused = decide(agent(&model).build().unwrap()).await.unwrap_err();
-    assert_eq!((refused.code(), stage.log().await), ("tool_unknown", before));
+    assert_eq!((refused.code().as_str(), stage.log().await), ("tool_unknown", before));
 
     assert_eq!(decide(able(&model)).await.unwrap().text(), "done");
     let requests = model.requests();

@@ -28,7 +28,7 @@ use model::{Echo, Times};
 use process::Process;
 use tally::Tally;
 
-use crate::store::Scratch;
+use crate::jobs::store::Scratch;
 
 /// Of every so many sessions one is followed.
 const FOLLOWED: usize = 10;

@@ -81,13 +81,10 @@ fn preview(args: &PreviewArgs, project: &Project, as_json: bool, screen: Screen)
     definition.body = body.map_or(definition.body, BlockBody::Static);
     let prompt = Prompt::builder("preview").include(Block::from(definition.clone()));
     let prompt = prompt.build().map_err(|err| project.error(&err))?;
-    let options = ResolveOptions {
-        input: pass::input(&args.input, false, &prompt)?,
-        scope: pass::scope(&args.scope, None)?,
-        engine: Some(contexture::engine()),
-        model: args.model.clone(),
-        ..ResolveOptions::default()
-    };
+    let mut options = ResolveOptions::new(pass::input(&args.input, false, &prompt)?)
+        .scope(pass::scope(&args.scope, None)?)
+        .engine(&contexture::engine());
+    options.target.model.clone_from(&args.model);
     let pass = runtime::block_on(prompt.resolve(options))?.map_err(|err| project.error(&err))?;
     let part = pass.explain().parts.into_iter().find(|it| it.source.starts_with("block:"));
     let part = part.ok_or_else(|| Failure::input(format!("block `{}` took no part", args.name)))?;

@@ -2,6 +2,7 @@
 
 use contexture_agent::{CancellationToken, CompactRequest, CompactionReport};
 use contexture_history::Archived;
+use contexture_message::ErrorCode;
 use contexture_session::{SessionId, Sessions, Tenant, Thread};
 use serde_json::json;
 
@@ -34,7 +35,9 @@ pub(super) fn run(args: CompactArgs, globals: &Globals) -> Result<Reply, Failure
         scope,
     };
     let stage = Stage::open(prompt.as_deref(), &talk, globals).map_err(|err| match err.code() {
-        "usage" if prompt.is_none() => err.hint("name it: `--prompt ID`; `contexture prompts` lists them"),
+        ErrorCode::Usage if prompt.is_none() => {
+            err.hint("name it: `--prompt ID`; `contexture prompts` lists them")
+        }
         _ => err,
     })?;
     let place = stage.place(&talk)?;

@@ -1,5 +1,6 @@
 //! `init`: writes a small complete project.
 
+use contexture_message::ErrorCode;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ pub(super) fn run(args: &InitArgs, globals: &Globals) -> Result<Reply, Failure> 
         .collect();
     if !existing.is_empty() {
         let message = format!("nothing is written: {} already there", listed(&existing));
-        let failure = Failure::new("file_exists", message).at(existing[0].clone()).sources(existing);
+        let failure = Failure::new(ErrorCode::FileExists, message).at(existing[0].clone()).sources(existing);
         return Err(failure.hint("choose another folder: `contexture init DIR`"));
     }
     for (path, text) in FILES {
@@ -56,7 +57,9 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
         fs::OpenOptions::new().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
     };
     let name = shown(path.to_owned());
-    create().map_err(|err| Failure::new("write_failed", format!("`{name}` can't be written: {err}")).at(name))
+    create().map_err(|err| {
+        Failure::new(ErrorCode::WriteFailed, format!("`{name}` can't be written: {err}")).at(name)
+    })
 }
 
 fn page(dir: &Path, files: &[&str]) -> String {

@@ -318,7 +318,7 @@ pub(super) mod tests {
             project.options(prompt, None, Some("some-provider/a-model-with-a-very-long-name-2026-07-01"));
         options.input = serde_json::json!({"on": false});
         options.scope.now = Some("2026-07-01T09:30:00Z".to_owned());
-        options.budget.input_budget = Some(Tokens(1_000_000));
+        options.overrides.budget.input_budget = Some(Tokens(1_000_000));
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("it starts");
         runtime.block_on(prompt.resolve(options)).expect("it resolves")
     }

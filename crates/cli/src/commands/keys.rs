@@ -2,6 +2,7 @@
 
 use contexture::{SystemSecrets, SystemTime};
 use contexture_history::Timestamp;
+use contexture_message::ErrorCode;
 use contexture_server::{Key, Keys, NewKey};
 use contexture_session::{Tenant, Time};
 use serde_json::{Value, json};
@@ -73,7 +74,7 @@ async fn revoke(keys: &Keys, ids: &[String], as_json: bool) -> Result<Reply, Fai
     if let Some(id) = missing.first() {
         // Truncated, so that a complete key given by mistake does not appear in the error.
         let id: String = id.chars().take(20).collect();
-        return Err(Failure::new("not_found", format!("there is no key `{id}`"))
+        return Err(Failure::new(ErrorCode::NotFound, format!("there is no key `{id}`"))
             .hint("`contexture keys list` shows what there is; an id is what follows `ctx_`"));
     }
     for id in ids {

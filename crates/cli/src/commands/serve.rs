@@ -1,5 +1,6 @@
 //! `serve`: serves the project over HTTP until it is stopped.
 
+use contexture_message::ErrorCode;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::Path;
@@ -84,7 +85,7 @@ async fn serve(project: Project, dir: &Path, place: &Place, as_json: bool) -> Re
     let sessions = Sessions::new(store, ports, session_config(project.config()));
     let (time, names) = (Arc::new(SystemTime), Arc::new(SystemNames));
     let parts = Parts { project, agent: agent_maker(), sessions, records, time, names };
-    let server = Server::new(parts).map_err(|err| Failure::new("file_invalid", err))?;
+    let server = Server::new(parts).map_err(|err| Failure::new(ErrorCode::FileInvalid, err))?;
     let listener = Listener::bind(&server, dir).await.map_err(refused)?;
     output::started(
         &json!({"listening": listener.url()}),
@@ -138,7 +139,7 @@ fn told_to_stop(grace: Duration) -> Result<impl Future<Output = ()>, Failure> {
         }
     };
     let thread = std::thread::Builder::new().name("signals".to_owned()).spawn(watch);
-    thread.map_err(|err| Failure::new("runtime_failed", format!("no thread is available: {err}")))?;
+    thread.map_err(|err| Failure::new(ErrorCode::RuntimeFailed, format!("no thread is available: {err}")))?;
     Ok(async move {
         if said.await.is_err() {
             // Signals cannot be received, so their default action ends the program.

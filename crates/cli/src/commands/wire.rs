@@ -1,6 +1,7 @@
 //! `resolve --wire`: shows a request in the provider's format.
 
 use contexture_compose::Pass;
+use contexture_message::ErrorCode;
 use contexture_wire::{Catalogue, Dialect, Encoded, Loss, Target, encode_request};
 use serde_json::json;
 
@@ -17,7 +18,8 @@ pub(super) fn reply(
 ) -> Result<Reply, Failure> {
     let request = pass.request();
     let Some(full) = request.model.as_deref() else {
-        let failure = Failure::new("model_missing", "no model is named, and what is sent depends on it");
+        let failure =
+            Failure::new(ErrorCode::ModelMissing, "no model is named, and what is sent depends on it");
         return Err(failure.hint("`--model provider/model` names one"));
     };
     // A model without a provider belongs to the dialect's owner.

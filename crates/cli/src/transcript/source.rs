@@ -3,6 +3,7 @@
 //! Three layouts: JSON lines, a list, and a whole request with the list in `messages`. A text that is one object
 //! without `messages` is a transcript of one message.
 
+use contexture_message::ErrorCode;
 use std::borrow::Cow;
 
 use serde::Deserialize;
@@ -125,7 +126,7 @@ impl<'t> Source<'t> {
             Layout::Lines => format!("{}:{line}", self.name),
             Layout::List(_) | Layout::Request { .. } => format!("{}:{line}:{column}", self.name),
         };
-        Failure::new("message_invalid", what).at(place)
+        Failure::new(ErrorCode::MessageInvalid, what).at(place)
     }
 
     fn not_json(&self, json: &str, err: &serde_json::Error) -> Failure {

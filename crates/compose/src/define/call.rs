@@ -1,14 +1,17 @@
-//! What an author's functions can read while a prompt is resolved.
+//! What an author's functions can read while a prompt is resolved, and how they are run.
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use contexture_history::panic_message;
 use contexture_template::{Globals, Mode, Partials, RenderConfig};
+use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Input;
-use crate::Turn;
+use crate::{BoxError, Turn};
 
 /// The session, tenant and user that the pass is for. Templates see it as `ctx`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +39,7 @@ pub struct Call {
     pub config: Arc<Value>,
     ctx: Arc<Value>,
     is_first_turn: bool,
-    said: Arc<BTreeSet<String>>,
+    held_blocks: Arc<BTreeSet<String>>,
     conversation: Arc<[Turn]>,
 }
 
@@ -52,7 +55,7 @@ impl Call {
             config: Arc::new(config),
             ctx: Arc::new(ctx),
             is_first_turn: true,
-            said: Arc::default(),
+            held_blocks: Arc::default(),
             conversation: Arc::default(),
         }
     }
@@ -73,12 +76,12 @@ impl Call {
     }
 
     /// Returns whether an earlier turn in the request contains the block with that name, as written in its tag.
-    pub(crate) fn has_said(&self, block: &str) -> bool {
-        self.said.contains(block)
+    pub(crate) fn holds_block(&self, block: &str) -> bool {
+        self.held_blocks.contains(block)
     }
 
-    pub(crate) fn with_said(&self, blocks: BTreeSet<String>) -> Self {
-        Self { said: Arc::new(blocks), ..self.clone() }
+    pub(crate) fn with_held_blocks(&self, blocks: BTreeSet<String>) -> Self {
+        Self { held_blocks: Arc::new(blocks), ..self.clone() }
     }
 
     /// Returns the call with this many turns before it.
@@ -116,4 +119,22 @@ impl Call {
         let config = RenderConfig { mode: Mode::Strict, partials, now, ..RenderConfig::default() };
         render(&Globals::new(&variables), &config)
     }
+}
+
+/// Runs an author's function and turns a panic into an error.
+pub(crate) fn catch_panic<T>(function: impl FnOnce() -> Result<T, BoxError>) -> Result<T, BoxError> {
+    catch_unwind(AssertUnwindSafe(function)).unwrap_or_else(|payload| Err(panicked(&*payload)))
+}
+
+/// Awaits an author's future and turns a panic into an error, even one that happens while the future is created.
+pub(crate) async fn catch_panic_in<T, F>(work: impl FnOnce() -> F) -> Result<T, BoxError>
+where
+    F: Future<Output = Result<T, BoxError>>,
+{
+    let work = AssertUnwindSafe(async move { work().await }).catch_unwind();
+    work.await.unwrap_or_else(|payload| Err(panicked(&*payload)))
+}
+
+fn panicked(payload: &(dyn std::any::Any + Send)) -> BoxError {
+    format!("it panicked: {}", panic_message(payload)).into()
 }

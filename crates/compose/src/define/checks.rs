@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Runner;
+use crate::segment::Runner;
 
 /// A check of the model's answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,4 +1,5 @@
-//! The prompt's own list of messages: a fixed list, or a function of the input.
+//! The prompt's own messages: a list, fixed or computed from the input, and the user slot, which is resolved to this
+//! turn's user message for each call.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -67,7 +68,7 @@ impl Messages {
     }
 
     /// Adds a message to the list. Replaces a function.
-    pub(super) fn push(&mut self, message: MessageText) {
+    pub(crate) fn push(&mut self, message: MessageText) {
         match self {
             Messages::List(list) => list.push(message),
             Messages::Function(_) => *self = Messages::List(vec![message]),
@@ -101,5 +102,46 @@ impl fmt::Debug for Messages {
             Messages::List(list) => list.fmt(f),
             Messages::Function(_) => f.write_str("Function"),
         }
+    }
+}
+
+/// One message of the user slot: texts that are resolved for each call, and media.
+///
+/// ```
+/// use contexture_compose::{Prompt, Text, UserMessage};
+/// use contexture_message::{Image, MediaSource, Part};
+///
+/// let image = Image { source: MediaSource::Url("https://example.com/map.png".to_owned()), media_type: None };
+/// let prompt = Prompt::builder("p")
+///     .user_message(UserMessage::text(Text::template("{{ input.question }}")?).part(Part::Image(image)))
+///     .build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct UserMessage {
+    /// The parts of the message, in order.
+    pub content: Vec<UserPart>,
+}
+
+/// One part of a message of the user slot.
+#[derive(Clone, Debug)]
+pub enum UserPart {
+    /// A text, resolved for each call.
+    Text(Text),
+    /// An image or a file, sent unchanged.
+    Media(Part),
+}
+
+impl UserMessage {
+    /// Returns a message with one text.
+    pub fn text(text: impl Into<Text>) -> Self {
+        Self { content: vec![UserPart::Text(text.into())] }
+    }
+
+    /// Adds an image or a file.
+    #[must_use]
+    pub fn part(mut self, part: Part) -> Self {
+        self.content.push(UserPart::Media(part));
+        self
     }
 }

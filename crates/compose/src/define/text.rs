@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Call, Scope};
 use crate::BoxError;
-use crate::segment::{Body, SharedText, Volatility};
+use crate::segment::{SharedText, Volatility};
 
 type TextFn = dyn Fn(&Call) -> Result<String, BoxError> + Send + Sync;
 type TextFuture = dyn Fn(Call) -> BoxFuture<'static, Result<String, BoxError>> + Send + Sync;
@@ -300,11 +300,5 @@ impl fmt::Debug for Text {
             Kind::Sync(_) => f.write_str("Function"),
             Kind::Async(_) => f.write_str("AsyncFunction"),
         }
-    }
-}
-
-impl From<SharedText> for Body {
-    fn from(text: SharedText) -> Self {
-        Body::Text(text)
     }
 }

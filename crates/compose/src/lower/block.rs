@@ -9,12 +9,12 @@ use std::sync::Arc;
 use futures::future::{BoxFuture, FutureExt};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Lowering, Made, Node, Spot};
+use super::{Lowering, Made, Node, Spot, Stability};
 use crate::define::{BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, InlineBlock};
-use crate::segment::{SharedText, Volatility};
+use crate::segment::{FrozenBody, SharedText, Volatility};
 use crate::tags::{TagError, block_tag_name, escape_text};
 use crate::{
-    BoxError, Call, Contribution, Contributor, Declaration, Error, ErrorKind, Piece, Pin, Placement, Profile,
+    BoxError, Call, Contribution, Contributor, Declaration, Error, ErrorKind, Piece, Placement, Profile,
     Rank, Source, Text, Trust,
 };
 
@@ -23,7 +23,7 @@ const NOT_ENABLED: &str = "the block is not enabled";
 /// Why a block of other prompts was excluded.
 const OTHER_AGENTS: &str = "`agents` of the block does not list this prompt";
 /// Why a conversation block was excluded from this turn.
-const SAID_BEFORE: &str = "an earlier turn of the request holds the block";
+const HELD_BEFORE: &str = "an earlier turn of the request holds the block";
 
 /// A block as a contributor.
 struct BlockContributor {
@@ -60,8 +60,8 @@ impl Contributor for BlockContributor {
     }
 
     fn gate(&self, call: &Call) -> Result<bool, BoxError> {
-        let is_said_once = placement(&self.block) == Placement::FirstUser;
-        Ok(self.takes_part && !(is_said_once && call.has_said(&self.name)))
+        let is_once = placement(&self.block) == Placement::FirstUser;
+        Ok(self.takes_part && !(is_once && call.holds_block(&self.name)))
     }
 
     fn declare(&self) -> Declaration {
@@ -113,7 +113,7 @@ impl Lowering {
         let gate_reason = match (block.enabled, is_other) {
             (false, _) => NOT_ENABLED,
             (true, true) => OTHER_AGENTS,
-            (true, false) => SAID_BEFORE,
+            (true, false) => HELD_BEFORE,
         };
         let name: Arc<str> = name.into();
         let takes_part = block.enabled && !is_other;
@@ -123,12 +123,16 @@ impl Lowering {
             BlockBody::Dynamic(_) => None,
         };
         let constant = literal.map(|it| Arc::new(contribution(contributor.piece(it))));
-        Made {
-            constant,
-            gate_reason: Some(gate_reason),
-            frozen: is_frozen(block).then_some(name),
+        let stability = match constant {
+            literal if is_frozen(block) => Stability::Frozen { name, literal },
+            Some(constant) => Stability::Constant(constant),
             // The content of the user message does not change while its turn runs.
-            lasts: Some(block.message == BlockMessage::User || block.mode == BlockMode::Cached),
+            None if block.message == BlockMessage::User || block.mode == BlockMode::Cached => Stability::Turn,
+            None => Stability::Request,
+        };
+        Made {
+            stability: Some(stability),
+            gate_reason: Some(gate_reason),
             ..Made::new(Arc::new(contributor))
         }
     }
@@ -156,21 +160,21 @@ pub(crate) fn lower_inline<'a>(
             continue;
         }
         let piece = tagged(&name, &escape_text(body), false);
-        let constant = Some(Arc::new(contribution(piece.clone())));
-        let source = Source::named("block", &name);
+        let stability = Some(Stability::Constant(Arc::new(contribution(piece.clone()))));
+        let source = Source::Block(name.as_str().into());
         let contributor = Arc::new(InlineContributor { name, order: *order, piece });
         let identity = Arc::as_ptr(&contributor).cast::<()>().addr();
         lowering.claim_id(&source, identity, &place);
         let spot = Spot { source, identity, place: &place, depth: 0, is_gated: false };
-        let node = lowering.new_node(spot, || 0, |_, _| Made { constant, ..Made::new(contributor) });
+        let node = lowering.new_node(spot, || 0, |_, _| Made { stability, ..Made::new(contributor) });
         nodes.push(node);
     }
     Error::all(lowering.errors)?;
     Ok(nodes)
 }
 
-/// Returns the contribution of a block that the thread has pinned, as it was rendered then.
-pub(crate) fn pinned_contribution(name: &str, body: &str) -> Contribution {
+/// Returns the contribution of a block whose body the thread keeps, as it was rendered then.
+pub(crate) fn frozen_block(name: &str, body: &str) -> Contribution {
     contribution(tagged(name, body, true))
 }
 
@@ -190,15 +194,15 @@ fn contribution(piece: Piece) -> Contribution {
 
 /// Wraps a body in its tag. A blank body makes no text.
 fn tagged(name: &str, body: &str, is_frozen: bool) -> Piece {
-    // The body is neutralised before it is pinned, so that the pinned bytes are those that were sent.
+    // The body is neutralised before it is frozen, so that the frozen bytes are those that were sent.
     let body = SharedText::authored(body.trim_matches(['\n', '\r']));
     let body = if body.trim().is_empty() { "" } else { body.as_str() };
     let text = match body.is_empty() {
         true => SharedText::authored(""),
         false => SharedText::authored(&format!("<{name}>\n{body}\n</{name}>")),
     };
-    let pin = is_frozen.then(|| Pin { name: name.into(), body: body.into() });
-    Piece { pin, ..Piece::from(text) }
+    let frozen = is_frozen.then(|| FrozenBody { name: name.into(), body: body.into() });
+    Piece { frozen, ..Piece::from(text) }
 }
 
 fn is_frozen(block: &BlockDefinition) -> bool {

@@ -1,6 +1,6 @@
 //! Compiles a definition into a Prompt, once.
 //!
-//! Turns a [`Definition`] into an immutable [`Prompt`] in which every entry, of any kind, is a contributor with a
+//! Turns a [`Definition`] into an immutable tree in which every entry, of any kind, is a contributor with a
 //! source, a gate and nested entries. Ids, priorities, tool names, schemas, nesting and the tags known so far are
 //! checked here, and all faults are reported together. Nothing runs yet.
 
@@ -8,30 +8,27 @@ mod block;
 mod context;
 mod node;
 mod provider;
+mod schema;
 mod tags;
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
 use self::block::{block_name, block_stamp};
-pub(crate) use self::block::{lower_inline, pinned_contribution};
+pub(crate) use self::block::{frozen_block, lower_inline};
 use self::context::{ContextContributor, inferred_volatility};
 use self::node::Made;
-pub(crate) use self::node::{Choice, Item, Node, Pick};
-pub(crate) use self::provider::{lower_providers, pinned_messages, provider_pin};
+pub(crate) use self::node::{Choice, Item, Node, Pick, Stability};
+pub(crate) use self::provider::{frozen_messages, lower_providers, messages_to_freeze};
+pub(crate) use self::schema::{InputSchema, OwnedSchema};
 use self::tags::{Sketch, tag_faults};
 use crate::define::ContextParts;
-use crate::schema::{InputSchema, OwnedSchema};
-use crate::segment::{SharedTool, Volatility};
+use crate::segment::{EntryKind, SharedTool, Volatility};
 use crate::tags::block_tag_name;
-use crate::{
-    Branch, Contributor, Declaration, Definition, Engine, Entry, Error, ErrorKind, Priority, Source,
-};
+use crate::{Branch, Contributor, Declaration, Definition, Entry, Error, ErrorKind, Priority, Source};
 
 /// Why an entry under a condition was excluded.
 pub(crate) const PREDICATE_FALSE: &str = "when() predicate returned false";
@@ -41,19 +38,7 @@ const CONTEXT_WHEN_FALSE: &str = "context-level when returned false";
 /// The maximum nesting depth of entries.
 pub const MAX_DEPTH: usize = 32;
 
-/// A compiled, immutable definition of a model call. Cheap to clone.
-///
-/// `In` is the type of the input and `Out` the type of the answer. Plain `Prompt` takes any JSON and returns text;
-/// see [`PromptBuilder::input`](crate::PromptBuilder::input) and
-/// [`PromptBuilder::output`](crate::PromptBuilder::output).
-pub struct Prompt<In = Value, Out = String> {
-    pub(crate) compiled: Arc<Compiled>,
-    engine: Engine,
-    // A function pointer: the prompt owns neither an input nor an answer, so it is `Send` and `Sync` whatever they
-    // are.
-    types: PhantomData<fn(&In) -> Out>,
-}
-
+/// A definition that was checked, as the stages read it.
 pub(crate) struct Compiled {
     pub(crate) definition: Definition,
     pub(crate) items: Vec<Item>,
@@ -71,82 +56,20 @@ impl Compiled {
 
     /// Returns the place of an entry whose id is that name, in any spelling.
     pub(crate) fn place_of(&self, name: &str) -> Option<&str> {
-        let is_same = |it: &&Source| {
-            let id = it.as_str().split_once(':').map_or("", |(_, id)| id);
-            id == name || block_tag_name(id).is_ok_and(|it| it == name)
-        };
+        let is_named = |id: &Arc<str>| **id == *name || block_tag_name(id).is_ok_and(|it| it == name);
+        let is_same = |it: &&Source| it.entry_id().is_some_and(is_named);
         let first = self.places.keys().filter(is_same).min()?;
         self.places.get(first).map(String::as_str)
     }
 }
 
-impl<In, Out> Prompt<In, Out> {
-    /// Returns the prompt's id.
-    pub fn id(&self) -> &str {
-        &self.compiled.definition.id
-    }
-
-    /// Returns the author's definition.
-    pub fn definition(&self) -> &Definition {
-        &self.compiled.definition
-    }
-
-    /// Returns the JSON Schema of the input, merged from the prompt and all its entries.
-    pub fn input_schema(&self) -> Value {
-        self.compiled.input.to_json()
-    }
-
-    /// Lists the keys of an input that no schema of the prompt declares, each with the key that may be meant. They
-    /// are allowed, but may be typos.
-    pub fn undeclared_input(&self, input: &Value) -> Vec<String> {
-        self.compiled.input.undeclared(input)
-    }
-
-    /// Returns the prompt's ports.
-    pub fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
-    /// Returns the prompt with other ports. Prompts that share an engine share its caches.
-    #[must_use]
-    pub fn with_engine(&self, engine: &Engine) -> Self {
-        Self { compiled: Arc::clone(&self.compiled), engine: engine.clone(), types: PhantomData }
-    }
-
-    /// Returns the same prompt with JSON input and text output, the form that registries, agents and servers hold.
-    pub fn untyped(&self) -> Prompt {
-        self.retyped()
-    }
-
-    /// Returns whether two handles refer to the same compiled prompt.
-    pub fn is_same<I, O>(&self, other: &Prompt<I, O>) -> bool {
-        Arc::ptr_eq(&self.compiled, &other.compiled)
-    }
-
-    pub(crate) fn retyped<I, O>(&self) -> Prompt<I, O> {
-        Prompt { compiled: Arc::clone(&self.compiled), engine: self.engine.clone(), types: PhantomData }
-    }
-}
-
-impl<In, Out> Clone for Prompt<In, Out> {
-    fn clone(&self) -> Self {
-        self.retyped()
-    }
-}
-
-impl<In, Out> fmt::Debug for Prompt<In, Out> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prompt").field("id", &self.id()).finish_non_exhaustive()
-    }
-}
-
 /// Compiles a definition. See [`crate::PromptBuilder::build`].
-pub(crate) fn lower(definition: Definition) -> Result<Prompt, Error> {
+pub(crate) fn lower(definition: Definition) -> Result<Compiled, Error> {
     let at = definition.file.clone().unwrap_or_else(|| definition.id.clone());
     compile(definition).map_err(|err| err.or_at(at))
 }
 
-fn compile(definition: Definition) -> Result<Prompt, Error> {
+fn compile(definition: Definition) -> Result<Compiled, Error> {
     let (prompt, overrides) = (definition.id.clone(), definition.overrides.clone());
     let mut lowering = Lowering { prompt, overrides, ..Lowering::default() };
     if definition.prompt.is_some() && !definition.user.is_empty() {
@@ -155,11 +78,11 @@ fn compile(definition: Definition) -> Result<Prompt, Error> {
     if definition.prompt.is_some() && !definition.messages.is_empty() {
         lowering.errors.push(ErrorKind::Exclusive { first: "prompt", second: "messages" }.into());
     }
-    let own = lowering.schema(&Source::prompt(), definition.input.as_ref(), &[]);
-    lowering.schema(&Source::named("prompt", "output"), definition.output.as_ref(), &[]);
+    let own = lowering.schema(&Source::Prompt, definition.input.as_ref(), &[]);
+    lowering.schema(&Source::Output, definition.output.as_ref(), &[]);
     let mut items = lowering.entries(&definition.entries, "use", 0);
     items.extend(lowering.providers(&definition.providers, "providers").into_iter().map(Item::Node));
-    let tools = lowering.tools(&Source::prompt(), &definition.tools);
+    let tools = lowering.tools(&Source::Prompt, &definition.tools);
     let own_values: Vec<Value> = definition.context.iter().map(crate::TagValue::sketch).collect();
     lowering.errors.extend(tag_faults(&own_values, &items, &lowering.sketches));
     Error::all(lowering.errors)?;
@@ -172,8 +95,7 @@ fn compile(definition: Definition) -> Result<Prompt, Error> {
     let mut owners = Vec::from_iter(own.map(|it| (it, true)));
     collect_owners(&items, true, &mut HashSet::new(), &mut owners);
     let input = InputSchema::merge(owners, definition.input.as_ref())?;
-    let compiled = Arc::new(Compiled { definition, items, input, tools, places });
-    Ok(Prompt { compiled, engine: Engine::default(), types: PhantomData })
+    Ok(Compiled { definition, items, input, tools, places })
 }
 
 /// Lowers entries that a contributor returned while a pass was running.
@@ -184,7 +106,7 @@ pub(crate) fn lower_reentered(
     depth: usize,
 ) -> Result<Vec<Item>, Error> {
     let mut lowering = Lowering { prompt: prompt.to_owned(), ..Lowering::default() };
-    let items = lowering.entries(entries, owner.as_str(), depth);
+    let items = lowering.entries(entries, &owner.notation(), depth);
     Error::all(lowering.errors)?;
     Ok(items)
 }
@@ -260,7 +182,7 @@ impl Lowering {
             Entry::Nothing => None,
             Entry::When(when) => {
                 let arms = vec![self.branch(&when.branch, position, place, depth)];
-                let source = Source::at("when", position);
+                let source = Source::At { kind: EntryKind::When, position };
                 Some(Item::Choice(Arc::new(Choice {
                     source,
                     pick: Pick::When(when.predicate.clone()),
@@ -275,7 +197,8 @@ impl Lowering {
                     cases: matching.cases.iter().map(|(value, _)| value.clone()).collect(),
                     has_default: matching.default.is_some(),
                 };
-                Some(Item::Choice(Arc::new(Choice { source: Source::at("match", position), pick, arms })))
+                let source = Source::At { kind: EntryKind::Match, position };
+                Some(Item::Choice(Arc::new(Choice { source, pick, arms })))
             }
             Entry::Context(context) => {
                 let source = entry_source(entry, position);
@@ -292,7 +215,7 @@ impl Lowering {
                     let contributor = it.context(&context.parts, source);
                     let constant = contributor.constant().map(Arc::new);
                     Made {
-                        constant,
+                        stability: constant.map(Stability::Constant),
                         condition: context.parts.when.clone(),
                         ..Made::new(Arc::new(contributor))
                     }
@@ -310,8 +233,13 @@ impl Lowering {
                 let identity = Arc::as_ptr(&block.0).addr();
                 let place = block.0.file.as_deref().unwrap_or(place);
                 let stamp = || block_stamp(&block.0);
-                let spot =
-                    Spot { source: Source::named("block", &name), identity, place, depth, is_gated: true };
+                let spot = Spot {
+                    source: Source::Block(name.as_str().into()),
+                    identity,
+                    place,
+                    depth,
+                    is_gated: true,
+                };
                 self.node(spot, stamp, |it, _| it.block(&block.0, &name))
             }
             Entry::Provider(it) | Entry::Injectable(it) => {
@@ -376,14 +304,16 @@ impl Lowering {
         make: impl FnOnce(&mut Self, &Source) -> Made,
     ) -> Arc<Node> {
         let Spot { source, identity, place, depth, is_gated } = spot;
-        let Made { contributor, constant, gate_reason, condition, frozen, lasts, is_provider } =
-            make(self, &source);
+        let Made { contributor, stability, gate_reason, condition, is_provider } = make(self, &source);
         let Declaration { input, entries, profile, family } = contributor.declare();
         let children = self.entries(&entries, &format!("{place} use"), depth + 1);
         let input = self.schema(&source, input.as_ref(), &self.overrides.clone());
-        let is_context = source.as_str().starts_with("context");
+        let is_context = matches!(source, Source::Context(_) | Source::At { kind: EntryKind::Context, .. });
         let of_kind = if is_context { CONTEXT_WHEN_FALSE } else { PREDICATE_FALSE };
-        let changes = profile.volatility.is_none_or(|it| it == Volatility::Turn);
+        let inferred = match profile.volatility {
+            None | Some(Volatility::Turn) => Stability::Request,
+            Some(Volatility::Static | Volatility::Conversation) => Stability::Turn,
+        };
         let stamp = if profile.remember.is_some() { stamp() } else { 0 };
         let height = 1 + children.iter().map(Item::height).max().unwrap_or(0);
         Arc::new(Node {
@@ -392,13 +322,11 @@ impl Lowering {
             place: place.to_owned(),
             stamp,
             contributor,
-            constant,
+            stability: stability.unwrap_or(inferred),
             profile,
             gate_reason: gate_reason.unwrap_or(of_kind),
             condition,
-            frozen,
             is_provider,
-            lasts: lasts.unwrap_or(!changes),
             input,
             children,
             is_gated,
@@ -408,10 +336,10 @@ impl Lowering {
     }
 
     fn claim_id(&mut self, source: &Source, identity: usize, place: &str) {
-        let Some((_, id)) = source.as_str().split_once(':') else { return };
+        let Some(id) = source.entry_id() else { return };
         match self.ids.get(source) {
             Some((known, first)) if *known != identity => {
-                let (id, first, second) = (id.to_owned(), first.clone(), place.to_owned());
+                let (id, first, second) = (id.to_string(), first.clone(), place.to_owned());
                 self.errors.push(ErrorKind::DuplicateId { id, first, second }.into());
             }
             Some(_) => {}
@@ -460,16 +388,16 @@ impl Lowering {
 fn entry_source(entry: &Entry, position: usize) -> Source {
     match entry {
         Entry::Context(context) => match &context.parts.id {
-            Some(id) => Source::named("context", id),
-            None => Source::at("context", position),
+            Some(id) => Source::Context(id.as_str().into()),
+            None => Source::At { kind: EntryKind::Context, position },
         },
-        Entry::Block(block) => Source::named("block", &block.0.name),
-        Entry::Provider(it) => Source::named("provider", it.id()),
-        Entry::Injectable(it) => Source::named("injectable", it.id()),
-        Entry::Contributor(it) => Source::named("contributor", it.id()),
-        Entry::When(_) => Source::at("when", position),
-        Entry::Match(_) => Source::at("match", position),
-        Entry::Nothing => Source::at("use", position),
+        Entry::Block(block) => Source::Block(block.0.name.as_str().into()),
+        Entry::Provider(it) => Source::Provider(it.id().into()),
+        Entry::Injectable(it) => Source::Injectable(it.id().into()),
+        Entry::Contributor(it) => Source::Contributor(it.id().into()),
+        Entry::When(_) => Source::At { kind: EntryKind::When, position },
+        Entry::Match(_) => Source::At { kind: EntryKind::Match, position },
+        Entry::Nothing => Source::At { kind: EntryKind::Use, position },
     }
 }
 

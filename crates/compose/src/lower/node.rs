@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::schema::OwnedSchema;
 use crate::define::{Predicate, Selector};
-use crate::schema::OwnedSchema;
 use crate::{Contribution, Contributor, Profile, Source};
 
 /// One position in the lowered tree.
@@ -25,18 +25,13 @@ pub(crate) struct Node {
     pub(crate) contributor: Arc<dyn Contributor>,
     /// Distinguishes versions of the same entry in the keys of cached contributions.
     pub(crate) stamp: u64,
-    /// The contribution, if it is the same in every pass.
-    pub(crate) constant: Option<Arc<Contribution>>,
+    pub(crate) stability: Stability,
     pub(crate) profile: Profile,
     pub(crate) gate_reason: &'static str,
     /// The condition behind its gate, if it has one that can be shown.
     pub(crate) condition: Option<Predicate>,
-    /// The key under which a thread may pin it: the name of a block, or `provider:<name>`.
-    pub(crate) frozen: Option<Arc<str>>,
     /// Whether it is a context provider, which puts messages before the history and can read the history.
     pub(crate) is_provider: bool,
-    /// Whether its contribution is valid for all steps of a turn.
-    pub(crate) lasts: bool,
     pub(crate) input: Option<Arc<OwnedSchema>>,
     pub(crate) children: Vec<Item>,
     pub(super) is_gated: bool,
@@ -45,16 +40,52 @@ pub(crate) struct Node {
     pub(crate) family: Option<String>,
 }
 
+/// How long a contribution stays valid, which decides when its entry runs. How often its bytes change from turn to turn
+/// is its [`Volatility`](crate::Volatility).
+pub(crate) enum Stability {
+    /// It consists of literals: the entry never runs.
+    Constant(Arc<Contribution>),
+    /// It belongs to the frozen prefix: the entry runs once, then the thread keeps the body.
+    Frozen {
+        /// The key of the body: the name of a block, or `provider:<name>`.
+        name: Arc<str>,
+        /// The contribution, if it consists of literals.
+        literal: Option<Arc<Contribution>>,
+    },
+    /// The entry runs once per turn; later steps of the turn reuse the result.
+    Turn,
+    /// The entry runs for each request.
+    Request,
+}
+
+impl Stability {
+    /// Returns the contribution if nothing has to run for it.
+    pub(crate) fn literal(&self) -> Option<&Arc<Contribution>> {
+        match self {
+            Stability::Constant(it) => Some(it),
+            Stability::Frozen { literal, .. } => literal.as_ref(),
+            Stability::Turn | Stability::Request => None,
+        }
+    }
+
+    /// Returns the key of the body that a thread keeps, if it belongs to the frozen prefix.
+    pub(crate) fn frozen_name(&self) -> Option<&Arc<str>> {
+        match self {
+            Stability::Frozen { name, .. } => Some(name),
+            Stability::Constant(_) | Stability::Turn | Stability::Request => None,
+        }
+    }
+}
+
 impl Node {
     /// Returns whether it is a contributor or an injectable with a gate, which may read the keys of its own schema.
     pub(crate) fn has_own_gate(&self) -> bool {
-        let kind = self.source.as_str().split_once(':').map_or("", |(kind, _)| kind);
-        self.is_gated && matches!(kind, "contributor" | "injectable")
+        self.is_gated && matches!(self.source, Source::Contributor(_) | Source::Injectable(_))
     }
 
     /// Returns whether it is a prompt block, which contributes only text.
     pub(crate) fn is_block(&self) -> bool {
-        self.source.as_str().starts_with("block:")
+        matches!(self.source, Source::Block(_))
     }
 }
 
@@ -85,24 +116,15 @@ impl Item {
 /// The result of lowering an entry, with the facts that only its kind knows.
 pub(super) struct Made {
     pub(super) contributor: Arc<dyn Contributor>,
-    pub(super) constant: Option<Arc<Contribution>>,
     pub(super) gate_reason: Option<&'static str>,
     pub(super) condition: Option<Predicate>,
-    pub(super) frozen: Option<Arc<str>>,
-    pub(super) lasts: Option<bool>,
+    /// If not set, it follows from the volatility that the entry declares.
+    pub(super) stability: Option<Stability>,
     pub(super) is_provider: bool,
 }
 
 impl Made {
     pub(super) fn new(contributor: Arc<dyn Contributor>) -> Self {
-        Self {
-            contributor,
-            constant: None,
-            gate_reason: None,
-            condition: None,
-            frozen: None,
-            lasts: None,
-            is_provider: false,
-        }
+        Self { contributor, gate_reason: None, condition: None, stability: None, is_provider: false }
     }
 }

@@ -7,10 +7,11 @@ use contexture_history::panic_message;
 use contexture_message::Message;
 use futures::future::{BoxFuture, FutureExt};
 
-use super::{Item, Lowering, Made, Node, Spot};
+use super::{Item, Lowering, Made, Node, Spot, Stability};
 use crate::define::ProviderParts;
+use crate::segment::FrozenBody;
 use crate::{
-    BoxError, Call, ContextProvider, Contribution, Contributor, Declaration, Error, ErrorKind, Pin, Source,
+    BoxError, Call, ContextProvider, Contribution, Contributor, Declaration, Error, ErrorKind, Source,
 };
 
 /// A context provider as a contributor.
@@ -48,12 +49,13 @@ impl Lowering {
         let mut nodes = Vec::with_capacity(providers.len());
         for (position, ContextProvider(parts)) in providers.iter().enumerate() {
             let place = format!("{place}[{position}]");
-            let source = Source::named("provider", parts.provider.name());
+            let source = Source::Provider(parts.provider.name().into());
             let identity = Arc::as_ptr(parts).addr();
-            let frozen = parts.is_cached.then(|| source.as_str().into());
+            let frozen = |name| Stability::Frozen { name, literal: None };
+            let stability = parts.is_cached.then(|| frozen(source.to_string().into()));
             let spot = Spot { source, identity, place: &place, depth: 0, is_gated: false };
             let contributor = Arc::new(ProviderContributor(Arc::clone(parts)));
-            let made = Made { frozen, is_provider: true, ..Made::new(contributor) };
+            let made = Made { stability, is_provider: true, ..Made::new(contributor) };
             if let Some(Item::Node(node)) = self.node(spot, || 0, |_, _| made) {
                 nodes.push(node);
             }
@@ -83,15 +85,15 @@ pub(crate) fn lower_providers<'a>(
     Ok(nodes)
 }
 
-/// Returns the pin of a provider's messages, as they are sent.
-pub(crate) fn provider_pin(name: &Arc<str>, messages: &[Arc<Message>]) -> Pin {
+/// Returns a provider's messages as they are sent, for the thread to keep.
+pub(crate) fn messages_to_freeze(name: &Arc<str>, messages: &[Arc<Message>]) -> FrozenBody {
     // Plain data with string keys always serializes.
     let body = serde_json::to_string(messages).unwrap_or_default();
-    Pin { name: Arc::clone(name), body: body.into() }
+    FrozenBody { name: Arc::clone(name), body: body.into() }
 }
 
-/// Returns the contribution of a provider whose messages the thread has pinned; `None` if they cannot be read.
-pub(crate) fn pinned_messages(body: &str) -> Option<Contribution> {
+/// Returns the contribution of a provider whose messages the thread keeps; `None` if they cannot be read.
+pub(crate) fn frozen_messages(body: &str) -> Option<Contribution> {
     serde_json::from_str(body).ok().map(contribution)
 }
 

@@ -21,23 +21,22 @@ pub(super) fn tag_faults(own: &[Value], items: &[Item], sketches: &HashMap<usize
     if own.is_empty() && sketches.is_empty() {
         return Vec::new();
     }
-    let mut found: Vec<(Source, &Value, bool)> = own.iter().map(|it| (Source::prompt(), it, true)).collect();
+    let mut found: Vec<(Source, &Value, bool)> = own.iter().map(|it| (Source::Prompt, it, true)).collect();
     collect(items, true, &mut HashSet::new(), &mut |item, always| {
         let Item::Node(node) = item else { return };
         found.extend(sketches.get(&node.identity).map(|it| (node.source.clone(), it, always)));
     });
     let alone = |(source, value, _): &(Source, &Value, bool)| {
-        aggregate(&[TagEntry { source: source.as_str(), value }]).err().map(Error::from)
+        aggregate(&[TagEntry { source: &source.notation(), value }]).err().map(Error::from)
     };
     let faults: Vec<Error> = found.iter().filter_map(alone).collect();
     if !faults.is_empty() {
         return faults;
     }
-    let together: Vec<TagEntry<'_>> = found
-        .iter()
-        .filter(|(_, _, always)| *always)
-        .map(|(source, value, _)| TagEntry { source: source.as_str(), value })
-        .collect();
+    let together = found.iter().filter(|(_, _, always)| *always);
+    let together: Vec<_> = together.map(|(source, value, _)| (source.notation(), value)).collect();
+    let together: Vec<TagEntry<'_>> =
+        together.iter().map(|(source, value)| TagEntry { source, value }).collect();
     aggregate(&together).err().map(Error::from).into_iter().collect()
 }
 

@@ -38,7 +38,7 @@ pub struct DenySources(pub Vec<String>);
 
 impl Policy for DenySources {
     fn review(&self, segment: &Segment, _value: Option<&Value>) -> PolicyVerdict {
-        match self.0.iter().any(|it| it == segment.source.as_str()) {
+        match self.0.iter().any(|it| *it == segment.source.notation()) {
             true => PolicyVerdict::Exclude("denied by policy".to_owned()),
             false => PolicyVerdict::Allow,
         }

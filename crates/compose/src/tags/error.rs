@@ -1,8 +1,10 @@
 //! Errors in the tags that authors write.
 
+use contexture_message::ErrorCode;
 use std::fmt;
 
-use super::names::MAX_TAG_NAME_BYTES;
+/// The maximum length in bytes of the name of a tag or an attribute, as authored.
+pub const MAX_TAG_NAME_BYTES: usize = 128;
 
 /// Why an entry or a name cannot become a tag.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -99,18 +101,18 @@ pub enum TagError {
 
 impl TagError {
     /// Returns the stable code of the error.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            TagError::NameInvalid { .. } => "tag_name_invalid",
-            TagError::NameReserved { .. } => "tag_name_reserved",
+            TagError::NameInvalid { .. } => ErrorCode::TagNameInvalid,
+            TagError::NameReserved { .. } => ErrorCode::TagNameReserved,
             TagError::ShapeMismatch { .. }
             | TagError::AttributeMismatch { .. }
-            | TagError::NotText { .. } => "tag_shape_mismatch",
-            TagError::MessageInTag { .. } => "message_in_tag",
-            TagError::RoleAmbiguous { .. } => "role_ambiguous",
-            TagError::MessageInvalid { .. } => "message_invalid",
-            TagError::EntryInvalid { .. } => "entry_invalid",
-            TagError::DepthExceeded { .. } => "depth_exceeded",
+            | TagError::NotText { .. } => ErrorCode::TagShapeMismatch,
+            TagError::MessageInTag { .. } => ErrorCode::MessageInTag,
+            TagError::RoleAmbiguous { .. } => ErrorCode::RoleAmbiguous,
+            TagError::MessageInvalid { .. } => ErrorCode::MessageInvalid,
+            TagError::EntryInvalid { .. } => ErrorCode::EntryInvalid,
+            TagError::DepthExceeded { .. } => ErrorCode::DepthExceeded,
         }
     }
 

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use contexture_history::neutral::ENGINE_TAG_NAMES;
 
-use super::error::{NameFault, TagError, TagPlace};
+use super::error::{MAX_TAG_NAME_BYTES, NameFault, TagError, TagPlace};
 
 /// The names that authors cannot use, at any depth and in any spelling.
 pub const RESERVED_TAG_NAMES: &[&str] = &[
@@ -30,9 +30,6 @@ pub const RESERVED_TAG_NAMES: &[&str] = &[
     "system-reminders",
     "system-event",
 ];
-
-/// The maximum length in bytes of the name of a tag or an attribute, as authored.
-pub const MAX_TAG_NAME_BYTES: usize = 128;
 
 /// How many characters of an overlong name are shown.
 const SHOWN: usize = 40;

@@ -108,10 +108,17 @@ pub struct SchemaFault {
     pub masked: String,
 }
 
+/// Reads a schema, or refuses it if it or the work to apply it exceeds a limit.
+fn bounded_graph(schema: &Value) -> Result<Graph, SchemaRefused> {
+    let mut graph = Graph::read(schema)?;
+    expansion::count(&mut graph)?;
+    Ok(graph)
+}
+
 impl SchemaValidator {
     /// Compiles a schema, or returns why it is refused.
     pub fn new(schema: &Value) -> Result<Self, SchemaRefused> {
-        let graph = Graph::read(schema)?;
+        let graph = bounded_graph(schema)?;
         let patterns = PatternOptions::fancy_regex()
             .backtrack_limit(MAX_BACKTRACKS)
             .size_limit(MAX_PATTERN_SIZE)
@@ -124,7 +131,7 @@ impl SchemaValidator {
     /// Checks a schema that is only passed on: refuses it if it is too large or not a JSON Schema. Keywords and
     /// references that are unsupported here are allowed, since the recipient may support them.
     pub fn check(schema: &Value) -> Result<(), SchemaRefused> {
-        match Graph::read(schema) {
+        match bounded_graph(schema) {
             Ok(_) | Err(SchemaRefused::Keyword { .. } | SchemaRefused::Reference { .. }) => {}
             Err(refused) => return Err(refused),
         }

@@ -52,7 +52,7 @@ fn resolved(options: ResolveOptions) -> String {
 #[test]
 fn all_that_match_are_merged_the_most_specific_last() {
     let mut options = ResolveOptions::default().model("gpt-5");
-    options.provider = Some("openai".to_owned());
+    options.target.provider = Some("openai".to_owned());
     let expected = r#"openai/gpt-5
 [system]
 Before.
@@ -89,8 +89,8 @@ fn without_a_match_only_the_star_applies() {
 #[test]
 fn the_call_site_has_the_last_word_on_settings() {
     let mut options = ResolveOptions::default().model("openai/gpt-5");
-    options.settings.temperature = Some(0.into());
-    options.tool_choice = Some(ToolChoice::None);
+    options.overrides.settings.temperature = Some(0.into());
+    options.overrides.tool_choice = Some(ToolChoice::None);
     let shown = resolved(options);
     assert!(shown.ends_with(r#"{"temperature":0,"max_tokens":800} Some(None)"#), "{shown}");
 }
@@ -101,7 +101,7 @@ fn the_full_name_of_a_model_is_a_key_however_it_was_given() {
     let adaptation = Adaptation { settings, ..Adaptation::default() };
     let prompt = Prompt::builder("p").adapt("openai/gpt-5", adaptation).build().expect("it builds");
     let mut options = ResolveOptions::default().model("gpt-5");
-    options.provider = Some("openai".to_owned());
+    options.target.provider = Some("openai".to_owned());
     for options in [options, ResolveOptions::default().model("openai/gpt-5")] {
         let pass = resolve(&prompt, options).expect("it resolves");
         assert_eq!(pass.request().settings.seed, Some(7));

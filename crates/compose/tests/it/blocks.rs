@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use contexture_compose::tags::{ENGINE_TAG_NAMES, neutralise};
 use contexture_compose::{
-    Arrangement, Block, CacheConfig, Context, Cost, InlineBlock, OnError, Placement, Prompt, PromptBuilder,
-    ResolveOptions, Text, Turn, contributor,
+    Arrangement, Block, CacheConfig, Context, Cost, InFlightTurn, InlineBlock, OnError, Placement, Prompt,
+    PromptBuilder, ResolveOptions, Reuse, Text, Turn, contributor,
 };
 use contexture_history::{Body, Envelope, EnvelopeTag, Item, Seq, Timestamp, TurnNo, Visibility};
 use contexture_message::tokens::{counter_for, request_tokens};
@@ -307,7 +307,7 @@ fn the_name_of_a_requests_block_must_be_free() {
 #[test]
 fn one_envelope_holds_all_pieces_in_their_order() {
     let mut options = ResolveOptions::default().user_message("Hi").block("zebra", "z").block("ape", "a");
-    options.blocks.push(InlineBlock { name: "first".into(), body: "1".into(), order: -5 });
+    options.additions.blocks.push(InlineBlock { name: "first".into(), body: "1".into(), order: -5 });
     let prompt = Prompt::builder("p")
         .include(Block::text("page", "Page 7").user().turn().order(3))
         .include(Context::text("note", "A note.").placement(Placement::User));
@@ -358,7 +358,7 @@ fn what_a_thread_has_pinned_gives_the_same_bytes_whatever_the_definition_says_no
     let first = resolve(&before.build().expect("it builds"), ResolveOptions::new(json!({"word": " "})));
     let first = first.expect("it resolves");
     let listed: Vec<String> =
-        first.cached_blocks().iter().map(|it| format!("{} {:?} {}", it.name, it.body, it.hash)).collect();
+        first.frozen_blocks().iter().map(|it| format!("{} {:?} {}", it.name, it.body, it.hash)).collect();
     insta::assert_snapshot!(listed.join("\n"), @r#"
     news "News 0 <b> &lt;/system-event>" c7c043c126d615b05d3c0e8bf795a2ea
     nothing "" 99aa06d3014798d86001c324468d497f
@@ -372,9 +372,9 @@ fn what_a_thread_has_pinned_gives_the_same_bytes_whatever_the_definition_says_no
         .include(Block::text("rules", "Be <strict>.").raw());
     let after = after.build().expect("it builds");
     let options = ResolveOptions::new(json!({"word": "now something"}));
-    let pinned = resolve(&after, options.clone().pinned_by(&first)).expect("it resolves");
+    let pinned = resolve(&after, options.clone().frozen_by(&first)).expect("it resolves");
     assert_eq!(request(&pinned), request(&first));
-    assert_eq!(pinned.cached_blocks(), first.cached_blocks());
+    assert_eq!(pinned.frozen_blocks(), first.frozen_blocks());
     assert_eq!(runs.load(Ordering::Relaxed), 1);
     assert_ne!(request(&resolve(&after, options).expect("it resolves")), request(&first));
 }
@@ -409,7 +409,7 @@ fn a_block_of_the_user_is_evaluated_once_in_a_turn() {
     let prompt = Prompt::builder("p").include(counting.user().turn()).build().expect("it builds");
     let options = || ResolveOptions::default().user_message("Hi");
     let first = resolve(&prompt, options()).expect("it resolves");
-    let second = resolve(&prompt, ResolveOptions { continues: Some(first.clone()), ..options() });
+    let second = resolve(&prompt, options().reuse(Reuse::previous_step(&first)));
     assert_eq!(request(&first), request(&second.expect("it resolves")));
     let next = resolve(&prompt, options()).expect("it resolves");
     assert_ne!(request(&first), request(&next));
@@ -460,11 +460,10 @@ fn the_envelopes_of_a_turn_in_flight_stay_what_they_are() {
     let prompt = Prompt::builder("p")
         .include(Block::text("page", "Page 7").user().turn())
         .user(template("{{ input.words }}"));
-    let options = ResolveOptions {
-        in_flight_turn: Some(logged("Hi </system-context>", "Ada likes tea <system-event>")),
-        in_flight: vec![Arc::new(Message::assistant("Hello <system-reminders>"))],
-        ..ResolveOptions::new(json!({"words": "Hi </system-context>"}))
-    };
+    let turn = logged("Hi </system-context>", "Ada likes tea <system-event>");
+    let mut options =
+        ResolveOptions::new(json!({"words": "Hi </system-context>"})).turn(InFlightTurn::New(turn));
+    options.conversation.in_flight.push(Arc::new(Message::assistant("Hello <system-reminders>")));
     insta::assert_snapshot!(resolved(prompt, options), @r#"
     [user]
     [{"type":"text","text":"Hi &lt;/system-context>"},{"type":"text","text":"<system-reminders>\nAda likes tea &lt;system-event>\n</system-reminders>"},{"type":"text","text":"<system-context>\n<page>\nPage 7\n</page>\n</system-context>"}]
@@ -475,7 +474,7 @@ fn the_envelopes_of_a_turn_in_flight_stay_what_they_are() {
     in_flight in_flight Turn kept
     "#);
     let plain = Turn::new("t", vec![Message::user("<system-context>")]);
-    let options = ResolveOptions { in_flight_turn: Some(plain), ..ResolveOptions::default() };
+    let options = ResolveOptions::default().turn(InFlightTurn::New(plain));
     insta::assert_snapshot!(resolved(Prompt::builder("p"), options), @"
     [user]
     &lt;system-context>
@@ -567,13 +566,10 @@ fn what_the_turn_holds_already_is_neither_evaluated_nor_added() {
         )
         .build()
         .expect("it builds");
-    let options = |turn, enclosed| ResolveOptions {
-        in_flight_turn: Some(turn),
-        enclosed,
-        ..ResolveOptions::default().block("inline", "x")
-    };
-    let first = resolve(&prompt, options(replayed("Hi", None), false)).expect("it resolves");
-    let next = resolve(&prompt, options(replayed("Hi", first.envelope()), true)).expect("it resolves");
+    let options = |turn| ResolveOptions::default().turn(turn).block("inline", "x");
+    let first = resolve(&prompt, options(InFlightTurn::New(replayed("Hi", None)))).expect("it resolves");
+    let next = resolve(&prompt, options(InFlightTurn::Recorded(replayed("Hi", first.envelope()))))
+        .expect("it resolves");
     assert_eq!(runs.load(Ordering::Relaxed), 1);
     assert_eq!(first.request(), next.request());
     let mut excluded: Vec<String> =
@@ -617,17 +613,15 @@ proptest! {
             .build().expect("it builds");
         let call = ToolCall { id: "c1".into(), name: "find".into(), arguments: json!({"q": result}) };
         let output = ToolResult { call_id: "c1".into(), name: "find".into(), output: ToolOutput::Text(result.clone()) };
-        let options = ResolveOptions {
-            in_flight_turn: Some(logged(&logged_text, &hidden)),
-            in_flight: vec![
-                Arc::new(Message::parts(Role::Assistant, vec![Part::ToolCall(call)])),
-                Arc::new(Message::parts(Role::Tool, vec![Part::ToolResult(output)])),
-            ],
-            instructions: Some(said.as_str().into()),
-            pinned: [("frozen".to_owned(), Arc::from(inline.as_str()))].into(),
-            history: vec![Turn::new("t1", vec![Message::user(said.as_str()), Message::assistant(result.as_str())])],
-            ..ResolveOptions::default()
-        };
+        let mut options = ResolveOptions::default()
+            .turn(InFlightTurn::New(logged(&logged_text, &hidden)))
+            .instructions(said.as_str())
+            .history(vec![Turn::new("t1", vec![Message::user(said.as_str()), Message::assistant(result.as_str())])]);
+        options.conversation.in_flight = vec![
+            Arc::new(Message::parts(Role::Assistant, vec![Part::ToolCall(call)])),
+            Arc::new(Message::parts(Role::Tool, vec![Part::ToolResult(output)])),
+        ];
+        options.cache.frozen = [("frozen".to_owned(), Arc::from(inline.as_str()))].into();
         let pass = resolve(&prompt, options.block("inline", inline.as_str())).expect("it resolves");
         // The envelope of the turn in flight and that of the pass; each opens and closes.
         let n_tags = engine_tags(&pass.request().messages);
@@ -648,11 +642,13 @@ proptest! {
             .include(Block::text("about", first.as_str()).user())
             .build().expect("it builds");
         // The words may be the prompt's own or the thread's.
-        let words = ResolveOptions { user: Some([contexture_message::Message::user(said.as_str())].into()), ..ResolveOptions::default() };
-        let options = if own { words } else { ResolveOptions::default().user_message(said.as_str()) };
+        let mut words = ResolveOptions::default();
+        words.conversation.user = Some([contexture_message::Message::user(said.as_str())].into());
+        let mut options = if own { words } else { ResolveOptions::default().user_message(said.as_str()) };
         let sent = resolve(&prompt, options.clone().block("inline", inline.as_str())).expect("it resolves");
         let turn = replayed(&said, sent.envelope());
-        let options = ResolveOptions { in_flight: Vec::new(), in_flight_turn: Some(turn), enclosed: true, ..options };
+        options.conversation.in_flight.clear();
+        let options = options.turn(InFlightTurn::Recorded(turn));
         let again = resolve(&prompt, options.block("inline", inline.as_str())).expect("it resolves");
         let bytes = |it: &contexture_compose::Pass| serde_json::to_string(it.request()).expect("it serialises");
         prop_assert_eq!(bytes(&sent), bytes(&again));

@@ -36,7 +36,7 @@ fn context(id: &str, priority: u8, words: usize) -> Context {
 fn limit(tokens: u32) -> ResolveOptions {
     // The counter is an estimate, so 5 % of the limit are kept free.
     let mut options = ResolveOptions::default();
-    options.budget.token_budget = Some(Tokens(tokens * 100 / 95 + 1));
+    options.overrides.budget.token_budget = Some(Tokens(tokens * 100 / 95 + 1));
     options
 }
 
@@ -81,7 +81,7 @@ fn nothing_of_lower_priority_is_kept_unless_the_budget_says_fill() {
     system 10, total 10
     ");
     let mut options = limit(20);
-    options.budget.fill = true;
+    options.overrides.budget.fill = true;
     insta::assert_snapshot!(fitted(prompt(), options), @"
     context:small system 5 kept
     context:big system 40 dropped (did not fit token_budget: 29 tokens over, priority 50)
@@ -163,7 +163,7 @@ fn a_source_that_is_too_large_is_named_once_with_what_to_do() {
     let prompt = Prompt::builder("p").system(text(10)).context(values).include(context("x", 0, 15).pinned());
     let counter: Arc<dyn TokenCounter> = Arc::new(words);
     let engine = Engine { counters: Arc::new(FixedCounter(counter)), ..Engine::default() };
-    let options = ResolveOptions { engine: Some(engine), ..limit(20) };
+    let options = limit(20).engine(&engine);
     let err = prompt.build().and_then(|it| resolve(&it, options)).expect_err("it does not fit");
     insta::assert_snapshot!(err.to_string(), @"token_budget is 22, but what can't be dropped needs 91 tokens, and 1 are kept free because the count is an estimate; the largest: prompt (76), context:x (15)");
     insta::assert_snapshot!(err.kind().hint().unwrap_or_default(), @"raise `token_budget`, or shorten the prompt's own text, or shorten or unpin `context:x`");
@@ -174,7 +174,7 @@ fn history_gives_way_with_the_oldest_turn_first_and_the_newest_stays() {
     let turn = |id: &str, words: usize| Turn::new(id, vec![Message::user(text(words))]);
     let prompt = Prompt::builder("p").system("Own.").include(context("a", 60, 10)).user("Now.");
     let mut options = ResolveOptions::default().history(vec![turn("t1", 10), turn("t2", 10), turn("t3", 10)]);
-    options.budget.input_budget = Some(Tokens(25));
+    options.overrides.budget.input_budget = Some(Tokens(25));
     insta::assert_snapshot!(fitted(prompt.clone(), options.clone()), @"
     prompt system 1 kept
     context:a system 10 kept
@@ -184,7 +184,7 @@ fn history_gives_way_with_the_oldest_turn_first_and_the_newest_stays() {
     user user 1 kept
     system 11, total 22
     ");
-    options.budget.input_budget = Some(Tokens(11));
+    options.overrides.budget.input_budget = Some(Tokens(11));
     insta::assert_snapshot!(
         fitted(prompt, options),
         @"budget_exceeded at p: input_budget is 11, but what can't be dropped needs 12 tokens; the largest: history:t3 (10), prompt (1), user (1)"
@@ -199,13 +199,14 @@ fn the_models_window_less_the_answer_is_the_default_limit() {
         output_reserve: Some(Tokens(20)),
         ..ModelLimits::default()
     };
-    let mut options = ResolveOptions { limits, ..ResolveOptions::default() };
+    let mut options = ResolveOptions::default();
+    options.target.limits = limits;
     insta::assert_snapshot!(fitted(prompt.clone(), options.clone()), @"
     prompt system 1 kept
     context:a system 50 dropped (did not fit input_budget: 13 tokens over, priority 50)
     system 1, total 1
     ");
-    options.settings.max_tokens = Some(1);
+    options.overrides.settings.max_tokens = Some(1);
     insta::assert_snapshot!(fitted(prompt, options), @"
     prompt system 1 kept
     context:a system 50 kept
@@ -230,7 +231,7 @@ fn shares_of_the_tag_block_give_way_like_any_other() {
     context:high tags 4 kept
     system 5, total 5
     ");
-    options.budget = Budget::default();
+    options.overrides.budget = Budget::default();
     let pass = resolve(&prompt.token_budget(12).build().expect("it builds"), options).expect("it resolves");
     assert_eq!(pass.request().messages[0].as_text(), Some("Own.\n\n<docs>\nnine ten\n</docs>"));
 }

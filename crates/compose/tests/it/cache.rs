@@ -107,8 +107,9 @@ fn a_later_step_of_a_turn_marks_the_end_of_the_request() {
     let history = || vec![Turn::new("t1", vec![Message::user("q"), Message::assistant("a")])];
     let marks = |prompt: &PromptBuilder, in_flight, max_breakpoints| {
         let mut options = ResolveOptions::new(json!({"v": 1})).model("claude").history(history());
-        options.in_flight = in_flight;
-        options.cache_rules = Some(CacheRules { max_breakpoints, min_tokens: Tokens(1024), lifetime_s: 300 });
+        options.conversation.in_flight = in_flight;
+        options.target.cache_rules =
+            Some(CacheRules { max_breakpoints, min_tokens: Tokens(1024), lifetime_s: 300 });
         let pass = pass(prompt, options.block("page", "7"));
         (pass.request().breakpoints.clone(), pass.request().messages.len())
     };

@@ -3,28 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_compose::ports::{Clock, Collected, DenySources, EngineEvent, InMemoryMemo, ManualClock};
+use contexture_compose::ports::{Collected, DenySources, EngineEvent, InMemoryMemo, ManualClock};
 use contexture_compose::{
-    BoxFuture, Context, Contribution, Engine, OnError, Profile, Prompt, ResolveOptions, Text, contributor,
+    Context, Contribution, Engine, OnError, Profile, Prompt, ResolveOptions, Text, contributor,
 };
-use contexture_testkit::{Probe, failure, request, resolve, runtime};
+use contexture_testkit::{Probe, TokioTime, failure, request, resolve, runtime};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-struct TokioClock(Instant);
-
-impl Clock for TokioClock {
-    fn now(&self) -> Duration {
-        self.0.elapsed()
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(duration))
-    }
-}
-
 fn with_clock() -> Engine {
-    Engine { clock: Arc::new(TokioClock(Instant::now())), ..Engine::default() }
+    Engine { clock: Arc::new(TokioTime::new()), ..Engine::default() }
 }
 
 #[test]
@@ -189,7 +177,7 @@ fn the_sink_hears_of_every_contributor_and_the_pass() {
     resolve(&prompt, ResolveOptions::default().engine(&engine)).expect("it resolves");
     let events = heard.events();
     assert!(
-        matches!(&events[0], EngineEvent::Contributed { source, ok: true, .. } if source.as_str() == "context:a")
+        matches!(&events[0], EngineEvent::Contributed { source, ok: true, .. } if source.to_string() == "context:a")
     );
     assert!(matches!(&events[1], EngineEvent::Resolved { prompt, .. } if prompt == "p"));
 }

@@ -254,7 +254,9 @@ fn an_empty_text_keeps_its_tools() {
     let built = prompt().include(empty).build().expect("a context may be empty");
     let pass = resolve(&built, ResolveOptions::default()).expect("it resolves");
     assert_eq!(request(&pass), "[system]\nOwn.\ntools: lookup");
-    assert!(pass.segments().iter().any(|it| it.source.as_str() == "context:empty" && it.fate == Fate::Empty));
+    assert!(
+        pass.segments().iter().any(|it| it.source.to_string() == "context:empty" && it.fate == Fate::Empty)
+    );
 }
 
 #[test]

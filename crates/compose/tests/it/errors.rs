@@ -111,7 +111,7 @@ fn hooks_observe_success_and_failure() {
     let hooks = Hooks::default()
         .on_prepare(move |pass| ok.lock().expect("not poisoned").push(format!("prepared {}", pass.prompt())))
         .on_error(move |err| {
-            let code = err.downcast_ref::<Error>().map(Error::code).unwrap_or_default();
+            let code = err.downcast_ref::<Error>().map(|it| it.code().as_str()).unwrap_or_default();
             bad.lock().expect("not poisoned").push(format!("error {code}"));
         });
     let text = Text::try_of(|it: &Value| match it["ok"].as_bool() {

@@ -18,8 +18,8 @@ fn pass(prompt: &PromptBuilder, options: ResolveOptions) -> Pass {
 }
 
 /// Resolves a prompt after something was sent.
-fn forecast(prompt: &PromptBuilder, options: ResolveOptions, before: &Arc<Sent>) -> Forecast {
-    let options = ResolveOptions { previous: Some(Arc::clone(before)), ..options };
+fn forecast(prompt: &PromptBuilder, mut options: ResolveOptions, before: &Arc<Sent>) -> Forecast {
+    options.cache.previous = Some(Arc::clone(before));
     pass(prompt, options).explain().cache.forecast.expect("a forecast")
 }
 
@@ -43,6 +43,11 @@ fn turn(id: &str, question: &str) -> Turn {
 
 fn gpt(v: u32) -> ResolveOptions {
     ResolveOptions::new(json!({"v": v})).model("openai/gpt-5")
+}
+
+fn idle(mut options: ResolveOptions, seconds: u64) -> ResolveOptions {
+    options.cache.idle = Some(Duration::from_secs(seconds));
+    options
 }
 
 /// A prompt of which a part changes with the input.
@@ -129,8 +134,7 @@ fn another_model_reads_nothing() {
 #[test]
 fn a_cache_that_was_not_read_for_too_long_is_gone() {
     let before = pass(&varied(), gpt(1)).sent();
-    let after =
-        |s| forecast(&varied(), ResolveOptions { idle: Some(Duration::from_secs(s)), ..gpt(2) }, &before);
+    let after = |s| forecast(&varied(), idle(gpt(2), s), &before);
     assert_eq!(after(301), Forecast { expired: true, ..Forecast::default() });
     assert!(!after(300).expired && after(300).changed.is_some());
 }
@@ -139,7 +143,9 @@ fn a_cache_that_was_not_read_for_too_long_is_gone() {
 fn a_change_costs_what_the_cached_price_would_have_saved() {
     let before = pass(&varied(), gpt(1)).sent();
     let cost = |price| {
-        forecast(&varied(), ResolveOptions { price, ..gpt(2) }, &before).changed.and_then(|it| it.cost)
+        let mut options = gpt(2);
+        options.target.price = price;
+        forecast(&varied(), options, &before).changed.and_then(|it| it.cost)
     };
     let price = Price { input: Some(2.0), cache_read: Some(0.5), ..Price::default() };
     let lost = forecast(&varied(), gpt(2), &before).changed.expect("a change").lost_tokens;
@@ -177,8 +183,7 @@ fn the_forecast_is_reconciled_once_and_explained() {
     assert_eq!(cause(gpt(1), 1_210), (false, None));
     assert_eq!(cause(gpt(1), 0), (true, Some(MissCause::Unknown)));
     assert_eq!(cause(gpt(2), 1_210), (false, Some(MissCause::Changed("context:v".into()))));
-    let idle = ResolveOptions { idle: Some(Duration::from_secs(3_600)), ..gpt(1) };
-    assert_eq!(cause(idle, 0), (false, Some(MissCause::Expired)));
+    assert_eq!(cause(idle(gpt(1), 3_600), 0), (false, Some(MissCause::Expired)));
 
     let small = Prompt::builder("p").system("Own.");
     let pass_of = |options| pass(&small, options);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use contexture_compose::{
-    Absence, Budget, Cost, HistoryConfig, HistoryLimit, Prompt, ResolveOptions, ResultView, Turn, TurnStatus,
+    Absence, Budget, Cost, HistoryConfig, HistoryLimit, InFlightTurn, Prompt, ResolveOptions, ResultView,
+    Turn, TurnStatus,
 };
 use contexture_history::compaction::Frontier;
 use contexture_history::{Body, Envelope, EnvelopeTag, Item, Seq, Timestamp, TurnNo, Visibility, repair};
@@ -44,7 +45,8 @@ fn sent(limit: Option<HistoryLimit>, options: ResolveOptions) -> String {
 fn what_was_not_handed_in_is_explained_in_front_of_the_turns() {
     let absent = vec![Absence { source: "history:t1..t7".into(), reason: "summarised (archive 1)".into() }];
     let turns = vec![Turn::new("t8", vec![Message::user("q8")])];
-    let options = ResolveOptions { absent, ..ResolveOptions::default().history(turns) };
+    let mut options = ResolveOptions::default().history(turns);
+    options.conversation.absent = absent;
     let prompt = Prompt::builder("p").build().expect("it builds");
     let explanation = resolve(&prompt, options).expect("it resolves").explain();
     let parts =
@@ -84,11 +86,13 @@ fn old_results_are_previews_before_the_window_is_chosen() {
     let lines = |n| ToolOutput::Text("one line of a log\n".repeat(n));
     let history: Vec<Turn> =
         [600, 3, 600].into_iter().zip(1..).map(|(n, it)| logged_call(it, lines(n))).collect();
-    let options = |frontier| ResolveOptions {
-        in_flight_turn: Some(logged_call(4, lines(600))),
-        results: Some(ResultView { frontier: Frontier(frontier), ..ResultView::default() }),
-        result_reader: Some(ToolDefinition::new("read", "Reads results.").into()),
-        ..ResolveOptions::default().history(history.clone())
+    let options = |frontier| {
+        let turn = InFlightTurn::New(logged_call(4, lines(600)));
+        let mut options = ResolveOptions::default().history(history.clone()).turn(turn);
+        let view = ResultView { frontier: Frontier(frontier), ..ResultView::default() };
+        options.conversation.results = Some(view);
+        options.additions.result_reader = Some(ToolDefinition::new("read", "Reads results.").into());
+        options
     };
     let limit = Some(HistoryLimit::Tokens(Tokens(4_500)));
     let prompt = Prompt::builder("p").history(HistoryConfig { limit }).build().expect("it builds");
@@ -143,7 +147,7 @@ fn every_call_has_its_result_in_the_request() {
 #[test]
 fn what_is_in_flight_is_repaired_too() {
     let mut options = ResolveOptions::default().user_message("q");
-    options.in_flight.extend([Arc::new(call("a")), Arc::new(Message::user("Never mind."))]);
+    options.conversation.in_flight.extend([Arc::new(call("a")), Arc::new(Message::user("Never mind."))]);
     let shown = sent(None, options);
     assert!(shown.contains("interrupted"), "{shown}");
     assert!(shown.ends_with(r#"[{"turn":"in_flight","call_id":"a","name":"find","what":"completed"}]"#));
@@ -227,7 +231,8 @@ proptest! {
         let limit = Some(HistoryLimit::Turns(count));
         let prompt = Prompt::builder("p").history(HistoryConfig { limit }).build().expect("it builds");
         let budget = Budget { input_budget: Some(Tokens(input_budget)), ..Budget::default() };
-        let options = ResolveOptions { budget, ..ResolveOptions::default().history(turns) };
+        let mut options = ResolveOptions::default().history(turns);
+        options.overrides.budget = budget;
         // The newest turn alone may be too big, which is an error and no request.
         if let Ok(pass) = resolve(&prompt, options) {
             let repairs = repair(&pass.request().messages).repairs;

@@ -97,7 +97,7 @@ fn the_turn_is_seen_once_wherever_its_durable_item_stands() {
     let result =
         ToolResult { call_id: "c1".into(), name: "find".into(), output: ToolOutput::Text("found".into()) };
     let mut options = ResolveOptions::new(json!({"q": "Where?"}));
-    options.in_flight = vec![
+    options.conversation.in_flight = vec![
         Arc::new(Message::parts(Role::User, vec![Part::text("Where?")]).with_id("m1")),
         Arc::new(Message::parts(Role::Assistant, vec![Part::ToolCall(call)])),
         Arc::new(Message::parts(Role::Tool, vec![Part::ToolResult(result)])),

@@ -18,7 +18,7 @@ fn section(text: &str) -> Definition {
 fn shown(definition: Definition, limit: Option<u32>) -> String {
     let prompt = PromptBuilder::from(definition).build().expect("it builds");
     let mut options = ResolveOptions::default();
-    options.budget.token_budget = limit.map(Tokens);
+    options.overrides.budget.token_budget = limit.map(Tokens);
     match resolve(&prompt, options) {
         Ok(pass) => format!("{}\n---\n{}", request(&pass), budget(&pass)),
         Err(err) => format!("error: {err}"),

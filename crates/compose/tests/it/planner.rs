@@ -58,7 +58,8 @@ fn a_cold_cache_can_not_be_broken() {
 #[test]
 fn decisions_are_explained() {
     let edits = vec![weigh(&edit(10, 20), &calls(1)), forced(&edit(10, 20), "the window is full")];
-    let options = ResolveOptions { edits: edits.clone(), ..ResolveOptions::default() };
+    let mut options = ResolveOptions::default();
+    options.cache.edits = edits.clone();
     let prompt = Prompt::builder("p").build().expect("it builds");
     let explanation = resolve(&prompt, options).expect("it resolves").explain();
     assert_eq!(explanation.cache.edits, edits);

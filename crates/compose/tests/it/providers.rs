@@ -8,7 +8,7 @@ use std::time::Duration;
 use contexture_compose::ports::ManualClock;
 use contexture_compose::{
     BoxError, BoxFuture, Call, Context, ContextProvider, ContextSource, Engine, OnError, Priority, Prompt,
-    PromptBuilder, ResolveOptions, Scope, Turn, TurnStatus, Volatility, identity_and_date, provider,
+    PromptBuilder, ResolveOptions, Reuse, Scope, Turn, TurnStatus, Volatility, identity_and_date, provider,
 };
 use contexture_history::{last_turns, transform};
 use contexture_message::{Message, Part, Role, ToolCall, ToolOutput, ToolResult};
@@ -263,11 +263,11 @@ fn what_is_pinned_is_said_again_though_the_provider_changed() {
     let count = Arc::new(AtomicUsize::new(0));
     let prompt = Prompt::builder("p").provider(counting(&count).cached()).build().expect("it builds");
     let first = resolve(&prompt, ResolveOptions::default()).expect("it resolves");
-    let pins = first.cached_blocks();
+    let pins = first.frozen_blocks();
     assert_eq!((pins.len(), &*pins[0].name), (1, "provider:count"));
-    let again = resolve(&prompt, ResolveOptions::default().pinned_by(&first)).expect("it resolves");
+    let again = resolve(&prompt, ResolveOptions::default().frozen_by(&first)).expect("it resolves");
     assert_eq!((again.fingerprint(), count.load(Ordering::SeqCst)), (first.fingerprint(), 1));
-    assert_eq!(again.cached_blocks(), pins);
+    assert_eq!(again.frozen_blocks(), pins);
     assert_eq!(again.segments()[0].volatility, Volatility::Conversation);
     let other = resolve(&prompt, ResolveOptions::default()).expect("it resolves");
     assert_ne!(other.fingerprint(), first.fingerprint());
@@ -279,8 +279,8 @@ fn what_is_not_cached_is_not_pinned() {
     let prompt =
         Prompt::builder("p").provider(counting(&count).cached().real_time()).build().expect("it builds");
     let first = resolve(&prompt, ResolveOptions::default()).expect("it resolves");
-    assert!(first.cached_blocks().is_empty());
-    resolve(&prompt, ResolveOptions::default().pinned_by(&first)).expect("it resolves");
+    assert!(first.frozen_blocks().is_empty());
+    resolve(&prompt, ResolveOptions::default().frozen_by(&first)).expect("it resolves");
     assert_eq!(count.load(Ordering::SeqCst), 2);
 }
 
@@ -295,10 +295,10 @@ fn silence_can_be_pinned_and_a_pin_that_can_not_be_read_is_none() {
     let prompt = Prompt::builder("p").provider(silent.cached()).build().expect("it builds");
     let first = resolve(&prompt, ResolveOptions::default()).expect("it resolves");
     assert_eq!(first.explain().parts[0].state, "empty");
-    resolve(&prompt, ResolveOptions::default().pinned_by(&first)).expect("it resolves");
+    resolve(&prompt, ResolveOptions::default().frozen_by(&first)).expect("it resolves");
     assert_eq!(count.load(Ordering::SeqCst), 1);
     let mut broken = ResolveOptions::default();
-    broken.pinned.insert("provider:silent".to_owned(), "no JSON".into());
+    broken.cache.frozen.insert("provider:silent".to_owned(), "no JSON".into());
     resolve(&prompt, broken).expect("it resolves");
     assert_eq!(count.load(Ordering::SeqCst), 2);
 }
@@ -308,7 +308,7 @@ fn a_step_of_the_same_turn_takes_over_what_does_not_change_with_it() {
     let count = Arc::new(AtomicUsize::new(0));
     let prompt = Prompt::builder("p").provider(counting(&count).cached()).build().expect("it builds");
     let first = resolve(&prompt, ResolveOptions::default()).expect("it resolves");
-    let next = ResolveOptions { continues: Some(first.clone()), ..ResolveOptions::default() };
+    let next = ResolveOptions::default().reuse(Reuse::previous_step(&first));
     let second = resolve(&prompt, next).expect("it resolves");
     assert_eq!((second.fingerprint(), count.load(Ordering::SeqCst)), (first.fingerprint(), 1));
 }
@@ -318,7 +318,7 @@ fn identity_and_date_are_the_same_all_day() {
     let said = |identity: &str, now: Option<&str>| {
         let scope = Scope { now: now.map(str::to_owned), ..Scope::default() };
         let prompt = Prompt::builder("p").provider(identity_and_date(identity));
-        resolved(prompt, ResolveOptions { scope, ..ResolveOptions::default() })
+        resolved(prompt, ResolveOptions::default().scope(scope))
     };
     let morning = said("You act for Acme.", Some("2026-03-01T08:00:00+09:00"));
     assert_eq!(morning, said("You act for Acme.", Some("2026-03-01T23:59:59+09:00")));

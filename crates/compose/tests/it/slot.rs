@@ -20,7 +20,9 @@ fn image(url: &str) -> Part {
 }
 
 fn said(message: &str, user: Message) -> ResolveOptions {
-    ResolveOptions { in_flight: vec![Arc::new(user)], ..ResolveOptions::new(json!({"message": message})) }
+    let mut options = ResolveOptions::new(json!({"message": message}));
+    options.conversation.in_flight.push(Arc::new(user));
+    options
 }
 
 #[test]
@@ -38,8 +40,11 @@ fn where_they_differ_the_slot_stands_behind_the_durable_item() {
     let output = ToolOutput::Text("found".into());
     let result = ToolResult { call_id: "c1".into(), name: "find".into(), output };
     let mut options = said("look at the left side", Message::user("look"));
-    options.in_flight.push(Arc::new(Message::parts(Role::Assistant, vec![Part::ToolCall(call)])));
-    options.in_flight.push(Arc::new(Message::parts(Role::Tool, vec![Part::ToolResult(result)])));
+    options
+        .conversation
+        .in_flight
+        .push(Arc::new(Message::parts(Role::Assistant, vec![Part::ToolCall(call)])));
+    options.conversation.in_flight.push(Arc::new(Message::parts(Role::Tool, vec![Part::ToolResult(result)])));
     insta::assert_snapshot!(resolved(slot(), options.block("page", "7")), @r#"
     [user]
     [{"type":"text","text":"look"},{"type":"text","text":"<system-context>\n<page>\n7\n</page>\n</system-context>"}]

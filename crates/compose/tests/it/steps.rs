@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use contexture_compose::{
-    Context, Contribution, Hooks, Profile, Prompt, ResolveOptions, Text, Volatility, contributor,
+    Context, Contribution, Hooks, Profile, Prompt, ResolveOptions, Reuse, Text, Volatility, contributor,
 };
 use contexture_message::{Answer, Message};
 use contexture_testkit::{request, resolve};
@@ -21,7 +21,7 @@ fn runs(volatility: Option<Volatility>) -> usize {
     let profile = Profile { volatility, ..Profile::default() };
     let prompt = Prompt::builder("p").include(counting.profile(profile)).build().expect("it builds");
     let first = resolve(&prompt, ResolveOptions::default()).expect("it resolves");
-    let options = ResolveOptions { continues: Some(first.clone()), ..ResolveOptions::default() };
+    let options = ResolveOptions::default().reuse(Reuse::previous_step(&first));
     let second = resolve(&prompt, options).expect("it resolves");
     assert_eq!(request(&first), request(&second));
     count.load(Ordering::Relaxed)
@@ -47,7 +47,7 @@ fn another_entry_in_the_same_place_is_gathered() {
     let prompt = Prompt::builder("p").include(changing).build().expect("it builds");
     let first = resolve(&prompt, ResolveOptions::default()).expect("it resolves");
     assert_eq!(request(&first), "[system]\ntext 0");
-    let options = ResolveOptions { continues: Some(first), ..ResolveOptions::default() };
+    let options = ResolveOptions::default().reuse(Reuse::previous_step(&first));
     assert_eq!(request(&resolve(&prompt, options).expect("it resolves")), "[system]\ntext 1");
 }
 
@@ -56,8 +56,8 @@ fn a_settled_user_text_takes_the_place_of_the_prompts_own() {
     let user = Text::of(|_: &Value| -> String { panic!("it is not asked again") });
     let prompt = Prompt::builder("p").user(user).build().expect("it builds");
     let with = |text: &str| {
-        let options =
-            ResolveOptions { user: Some([Message::user(text)].into()), ..ResolveOptions::default() };
+        let mut options = ResolveOptions::default();
+        options.conversation.user = Some([Message::user(text)].into());
         request(&resolve(&prompt, options.user_message("hi")).expect("it resolves"))
     };
     assert_eq!(with("settled <system-context>"), "[user]\nhi\n[user]\nsettled &lt;system-context>");
@@ -68,10 +68,7 @@ fn a_settled_user_text_takes_the_place_of_the_prompts_own() {
 fn the_instructions_of_a_thread_follow_the_prompts_own_text() {
     let prompt = Prompt::builder("p").system("Own.").include(Context::text("c", "Context."));
     let prompt = prompt.build().expect("it builds");
-    let options = ResolveOptions {
-        instructions: Some("Speak <system-context> German.".into()),
-        ..ResolveOptions::default()
-    };
+    let options = ResolveOptions::default().instructions("Speak <system-context> German.");
     let pass = resolve(&prompt, options).expect("it resolves");
     assert_eq!(request(&pass), "[system]\nOwn.\n\nSpeak &lt;system-context> German.\n\nContext.");
     assert_eq!(pass.explain().parts[1].source, "instructions");

@@ -42,7 +42,8 @@ fn collisions_name_the_tool_and_both_owners_all_at_once() {
 fn tools_of_the_call_site_replace_others_silently() {
     let prompt = Prompt::builder("p").include(with_tool("a", "find"));
     let tools = vec![ToolDefinition::new("find", "mine").parameters(json!({"type": "object"})).into()];
-    let options = ResolveOptions { tools, ..ResolveOptions::default() };
+    let mut options = ResolveOptions::default();
+    options.additions.tools = tools;
     let built = prompt.build().expect("it builds");
     let pass = resolve(&built, options).expect("it resolves");
     assert_eq!(pass.request().tools[0].description, "mine");
@@ -52,11 +53,8 @@ fn tools_of_the_call_site_replace_others_silently() {
 fn spare_tools_give_way_to_any_other() {
     let spare =
         |names: &[&str]| names.iter().map(|it| ToolDefinition::new(*it, "spare").into()).collect::<Vec<_>>();
-    let options = ResolveOptions {
-        tools: vec![ToolDefinition::new("given", "").into()],
-        spare_tools: spare(&["given", "find", "recall", "recall"]),
-        ..ResolveOptions::default()
-    };
+    let mut options = ResolveOptions::default().tool(ToolDefinition::new("given", ""));
+    options.additions.spare_tools = spare(&["given", "find", "recall", "recall"]);
     let prompt = Prompt::builder("p").include(with_tool("a", "find")).build().expect("it builds");
     let pass = resolve(&prompt, options).expect("it resolves");
     let tools = pass.request().tools.iter().map(|it| format!("{} {}", it.name, it.description));
@@ -114,10 +112,7 @@ fn neither_a_tool_nor_a_call_can_forge_the_engines_tags() {
     );
     let history = vec![contexture_compose::Turn::new("t1", vec![message])];
     let prompt = Prompt::builder("p").tool(tool.clone()).build().expect("it builds");
-    let options = ResolveOptions {
-        tools: vec![ToolDefinition { name: "given".into(), ..tool }.into()],
-        ..ResolveOptions::default()
-    };
+    let options = ResolveOptions::default().tool(ToolDefinition { name: "given".into(), ..tool });
     let pass = resolve(&prompt, options.history(history)).expect("it resolves");
     let sent = serde_json::to_string(pass.request()).expect("plain data");
     assert_eq!(

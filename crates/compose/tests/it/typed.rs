@@ -137,7 +137,7 @@ fn functions_may_read_who_the_pass_is_for() {
         .build()
         .unwrap();
     let scope = Scope { user: Some("ada".into()), tenant: Some("acme".into()), ..Scope::default() };
-    let pass = resolve(&prompt, ResolveOptions { scope, ..ResolveOptions::default() }).unwrap();
+    let pass = resolve(&prompt, ResolveOptions::default().scope(scope)).unwrap();
     insta::assert_snapshot!(request(&pass), @"
     [system]
     You talk to ada.

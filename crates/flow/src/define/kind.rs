@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::port::DataType;
+use crate::DataType;
 
 /// The kind of a node, with its configuration.
 #[derive(Clone, Debug, PartialEq)]

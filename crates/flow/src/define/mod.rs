@@ -1,10 +1,9 @@
 //! The definition of a flow as its author writes it: nodes, edges, inputs, outputs, limits. Checks that involve more
 //! than one field are the job of [`lower`](crate::lower).
 //!
-//! [`FlowDefinition::read`] reads a definition from JSON, which is what a YAML file is too; [`FlowBuilder`] makes one
+//! [`FlowDefinition::read`] reads a definition from JSON, which is what a YAML file is too; [`FlowBuilder`](crate::FlowBuilder) makes one
 //! in Rust.
 
-mod builder;
 mod kind;
 mod node;
 mod read;
@@ -15,7 +14,6 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use builder::FlowBuilder;
 pub use kind::{
     BranchConfig, CacheConfig, CacheScope, CustomConfig, InjectConfig, IntentConfig, JoinConfig, JoinPolicy,
     LlmConfig, ManualInputConfig, NewThreadConfig, NodeKind, Overrides, ParallelConfig, PortalConfig,
@@ -23,7 +21,7 @@ pub use kind::{
 };
 pub use node::{NodeDefinition, OnError, Retry};
 
-use crate::port::DataType;
+use crate::DataType;
 
 /// The name of the start where a definition does not give it another one.
 pub const START: &str = "start";

@@ -1,5 +1,6 @@
 //! Parses a definition from JSON. Every fault names its field, so callers can map it to a line of the file.
 
+use contexture_message::ErrorCode;
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -7,8 +8,8 @@ use serde_json::{Map, Value};
 use super::kind::NodeKind;
 use super::node::{NodeDefinition, OnError, Retry};
 use super::{FlowDefinition, Limits};
-use crate::fault::{FlowFault, FlowInvalid};
 use crate::port::type_of;
+use crate::{FlowFault, FlowInvalid};
 
 /// The fields that all nodes have.
 const COMMON: [&str; 7] = ["type", "with", "keep", "timeout_seconds", "retry", "on_error", "repeat"];
@@ -119,11 +120,11 @@ pub(super) fn kinds() -> String {
 }
 
 fn invalid(message: impl Into<String>) -> FlowFault {
-    FlowFault::new("flow_invalid", message)
+    FlowFault::new(ErrorCode::FlowInvalid, message)
 }
 
 fn unknown(name: &str, known: &[&str], at: &[&str]) -> FlowFault {
-    let fault = FlowFault::new("unknown_field", format!("there is no field `{name}`"));
+    let fault = FlowFault::new(ErrorCode::UnknownField, format!("there is no field `{name}`"));
     fault.at(at).hint(Some(format!("there are: {}", known.join(", "))))
 }
 
@@ -207,7 +208,7 @@ pub(super) fn typed<T: DeserializeOwned>(value: &Value) -> Result<T, FlowFault> 
         {
             path.push(field.to_owned());
         }
-        let code = if field.is_some() { "unknown_field" } else { "flow_invalid" };
+        let code = if field.is_some() { ErrorCode::UnknownField } else { ErrorCode::FlowInvalid };
         FlowFault::new(code, message).at(path)
     })
 }

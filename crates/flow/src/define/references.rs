@@ -1,6 +1,7 @@
 //! The prompts, tools and flows that the nodes of a definition name, so that callers can check them.
 
-use super::{FlowDefinition, NodeKind};
+use super::FlowDefinition;
+use super::kind::NodeKind;
 
 impl FlowDefinition {
     /// Lists the prompts that its nodes name, with the nodes.

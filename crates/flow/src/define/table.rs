@@ -1,5 +1,6 @@
 //! The table of kinds: the name of each, and what is configured for it. A kind is added here and in `kind.rs`.
 
+use contexture_message::ErrorCode;
 use serde_json::Value;
 
 use super::kind::{
@@ -8,7 +9,7 @@ use super::kind::{
     ToolCallConfig, ToolsConfig, TransformConfig, UserInputConfig,
 };
 use super::read::{kinds, typed};
-use crate::fault::FlowFault;
+use crate::FlowFault;
 
 /// A kind that has nothing to configure.
 #[derive(serde::Deserialize)]
@@ -34,7 +35,7 @@ macro_rules! kinds {
                     $($name => kinds!(@read config $kind $(($config))?),)+
                     _ => {
                         let shown: String = name.chars().take(40).collect();
-                        let fault = FlowFault::new("flow_unknown_type", format!("there is no type `{shown}`"));
+                        let fault = FlowFault::new(ErrorCode::FlowUnknownType, format!("there is no type `{shown}`"));
                         Err(fault.at(["type"]).hint(Some(kinds())))
                     }
                 }

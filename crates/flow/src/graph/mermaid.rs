@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::picture::{Family, picture};
-use crate::define::FlowDefinition;
+use crate::FlowDefinition;
 
 /// Draws a flow as a Mermaid flowchart, which many viewers of Markdown show as a picture.
 ///

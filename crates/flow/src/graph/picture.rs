@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::define::{FlowDefinition, NodeKind, START};
 use crate::lower::parse_edge;
+use crate::{FlowDefinition, NodeKind, START};
 
 /// The longest text that is shown in full.
 const MAX_SHOWN: usize = 40;

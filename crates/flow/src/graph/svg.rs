@@ -8,7 +8,7 @@ use super::labels::Labels;
 use super::layout::{Layout, Point, Size, layout};
 use super::picture::{Node, Picture, picture};
 use super::shape::{STYLE, class, outline};
-use crate::define::FlowDefinition;
+use crate::FlowDefinition;
 
 /// The width of a character in names and in smaller text, and the padding of a box.
 const NAME_LETTER: f64 = 8.0;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::layout::{Size, layout};
 use super::{mermaid, svg};
-use crate::define::FlowDefinition;
+use crate::FlowDefinition;
 
 fn definition(document: &Value) -> FlowDefinition {
     FlowDefinition::read("f", document).unwrap_or_default()

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use contexture_message::ErrorCode;
+
 use super::connect::AFTER;
 use super::expand::Flat;
-use crate::define::{JoinPolicy, NodeKind};
-use crate::fault::FlowFault;
-use crate::flow::{FlowNode, Input};
-use crate::port::PortType;
+use crate::node::flow::{FlowNode, Input};
+use crate::{FlowFault, JoinPolicy, NodeKind, PortType};
 
 /// Checks the graph, and marks the nodes that run only when their outputs are pulled.
 pub(crate) fn check(mut nodes: Vec<FlowNode>, flat: &Flat, faults: &mut Vec<FlowFault>) -> Vec<FlowNode> {
@@ -17,7 +17,7 @@ pub(crate) fn check(mut nodes: Vec<FlowNode>, flat: &Flat, faults: &mut Vec<Flow
         match pulls {
             Pull::Never => {}
             Pull::Always => nodes[idx].is_pulled = true,
-            Pull::Both(message) => found.push((idx, FlowFault::new("flow_lazy_and_pushed", message))),
+            Pull::Both(message) => found.push((idx, FlowFault::new(ErrorCode::FlowLazyAndPushed, message))),
         }
     }
     mark_writers(&mut nodes, flat);
@@ -51,7 +51,7 @@ fn missing(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
         for input in lacks {
             let message = format!("node `{}`: nothing leads to input `{}`", node.id, input.port.name);
             let hint = format!("add an edge `… -> {}.{}`, or a constant in `with`", node.id, input.port.name);
-            found.push((idx, FlowFault::new("flow_missing_input", message).hint(Some(hint))));
+            found.push((idx, FlowFault::new(ErrorCode::FlowMissingInput, message).hint(Some(hint))));
         }
     }
     found
@@ -128,14 +128,14 @@ fn keeping(nodes: &mut [FlowNode]) -> Vec<(usize, FlowFault)> {
         if let Some(input) = kept.filter(|_| node.traits.join == JoinPolicy::Any) {
             let message =
                 format!("node `{}` takes what comes first and can't keep `{}`", node.id, input.port.name);
-            found.push((idx, FlowFault::new("flow_invalid", message)));
+            found.push((idx, FlowFault::new(ErrorCode::FlowInvalid, message)));
         }
         let others = node.inputs.iter().filter(|it| it.is_awaited() && it.port.of != PortType::Thread);
         let has_trigger = others.clone().any(|it| !it.keeps);
         let is_triggered_by_threads = others.count() == 0;
         if !has_trigger && !is_triggered_by_threads {
             let message = format!("node `{}` never starts: it keeps all of its inputs", node.id);
-            found.push((idx, FlowFault::new("flow_never_starts", message)));
+            found.push((idx, FlowFault::new(ErrorCode::FlowNeverStarts, message)));
         }
         for input in node.inputs.iter_mut().filter(|it| it.port.of == PortType::Thread) {
             input.keeps = has_trigger;
@@ -154,7 +154,7 @@ fn asked_twice(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
                 "several edges lead to input `{}` of `{}`, which asks for its value",
                 input.port.name, node.id
             );
-            found.push((idx, FlowFault::new("flow_lazy_and_pushed", message)));
+            found.push((idx, FlowFault::new(ErrorCode::FlowLazyAndPushed, message)));
         }
     }
     found
@@ -178,7 +178,7 @@ fn unreachable(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
     let lost = nodes.iter().enumerate().filter(|(idx, _)| !reached.contains(idx));
     lost.map(|(idx, node)| {
         let message = format!("node `{}` never runs: it is not reachable from the start", node.id);
-        (idx, FlowFault::new("flow_unreachable", message))
+        (idx, FlowFault::new(ErrorCode::FlowUnreachable, message))
     })
     .collect()
 }
@@ -206,7 +206,7 @@ fn starved(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
             format!("node `{}` never starts: it waits{port} for `{from}`, which comes after it", node.id);
         let hint =
             "lead both ways to it through a `join` with `policy: any`, or give the loop an entry of its own";
-        Some((idx, FlowFault::new("flow_never_starts", message).hint(Some(hint.to_owned()))))
+        Some((idx, FlowFault::new(ErrorCode::FlowNeverStarts, message).hint(Some(hint.to_owned()))))
     });
     found.collect()
 }
@@ -237,7 +237,7 @@ fn cycle(nodes: &[FlowNode]) -> Option<(usize, FlowFault)> {
             let names: Vec<&str> = circle.iter().map(|it| &*nodes[*it].id).collect();
             let message = format!("a loop never waits: {} -> {}", names.join(" -> "), names[0]);
             let hint = Some("let it go through a `user_input`".to_owned());
-            return Some((circle[0], FlowFault::new("flow_cycle", message).hint(hint)));
+            return Some((circle[0], FlowFault::new(ErrorCode::FlowCycle, message).hint(hint)));
         }
     }
     None

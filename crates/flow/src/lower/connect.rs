@@ -3,18 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use contexture_message::ErrorCode;
 use indexmap::IndexMap;
 
 use super::CompileInputs;
 use super::edge::{Endpoint, is_name};
 use super::expand::{Flat, FlatEdge, FlatNode};
-use crate::define::OnError;
-use crate::fault::FlowFault;
-use crate::flow::{FlowNode, Input, Output};
-use crate::nodes;
-use crate::port::{Port, PortType};
-use crate::run::weight::check_depth;
-use crate::value::PortValue;
+use crate::node::flow::{FlowNode, Input, Output};
+use crate::nodes::start::StartNode;
+use crate::port::weight::check_depth;
+use crate::{FlowFault, OnError, Port, PortType, PortValue, nodes};
 
 /// The input that every node has: it only lets the node wait.
 pub(crate) const AFTER: &str = "after";
@@ -66,7 +64,10 @@ fn located(fault: FlowFault, id: &str, node: &FlatNode) -> FlowFault {
 }
 
 fn made(id: &str, node: &FlatNode, compile_inputs: &CompileInputs) -> Result<FlowNode, Vec<FlowFault>> {
-    let work = nodes::make(node, compile_inputs)?;
+    let work = match &node.start {
+        Some(start) => Arc::new(StartNode::new(start.inputs.clone(), start.is_gate)),
+        None => nodes::make(&node.definition.kind, &compile_inputs.nodes)?,
+    };
     let (traits, definition) = (work.traits(), &node.definition);
     let mut inputs = work.inputs();
     inputs.push(Port::new(AFTER, PortType::Signal));
@@ -107,10 +108,10 @@ fn names(ports: &[Port], what: &str) -> Vec<FlowFault> {
     for (idx, port) in ports.iter().enumerate() {
         if !is_name(&port.name) {
             let shown: String = port.name.chars().take(40).collect();
-            faults.push(FlowFault::new("flow_invalid", format!("invalid {what} name `{shown}`")));
+            faults.push(FlowFault::new(ErrorCode::FlowInvalid, format!("invalid {what} name `{shown}`")));
         } else if ports.iter().take(idx).any(|it| it.name == port.name) {
             let message = format!("two {what}s are called `{}`", port.name);
-            faults.push(FlowFault::new("duplicate_id", message));
+            faults.push(FlowFault::new(ErrorCode::DuplicateId, message));
         }
     }
     faults
@@ -132,8 +133,10 @@ fn with_constants(ports: Vec<Port>, node: &FlatNode, faults: &mut Vec<FlowFault>
         let checked = with.get(&port.name).map_or(Ok(()), check_depth);
         let checked = checked.and_then(|()| constant.as_ref().map_or(Ok(()), |it| it.check(&port.of)));
         if let Err(why) = checked {
-            let fault =
-                FlowFault::new("flow_type_mismatch", format!("constant for input `{}`: {why}", port.name));
+            let fault = FlowFault::new(
+                ErrorCode::FlowTypeMismatch,
+                format!("constant for input `{}`: {why}", port.name),
+            );
             faults.push(fault.at(["with", port.name.as_str()]));
         }
         let keeps = node.definition.keep.contains(&port.name);
@@ -162,14 +165,14 @@ fn connect_edge(
             "output `{}` of `{}` is {}, input `{}` of `{}` takes {}",
             out_port.name, source.id, out_port.of, in_port.name, target.id, in_port.of
         );
-        return Err(FlowFault::new("flow_type_mismatch", message));
+        return Err(FlowFault::new(ErrorCode::FlowTypeMismatch, message));
     }
     if target.inputs[input].constant.is_some() {
         let message = format!("input `{name}` of `{}` has a constant in `with` already", target.id);
-        return Err(FlowFault::new("flow_invalid", message));
+        return Err(FlowFault::new(ErrorCode::FlowInvalid, message));
     }
     if source.outputs[output].targets.contains(&(to, input)) {
-        return Err(FlowFault::new("duplicate_id", "duplicate edge"));
+        return Err(FlowFault::new(ErrorCode::DuplicateId, "duplicate edge"));
     }
     nodes[from].outputs[output].targets.push((to, input));
     nodes[to].inputs[input].sources.push((from, output));
@@ -179,7 +182,7 @@ fn connect_edge(
 fn node_of(end: &Endpoint, idx_of: &IndexMap<String, usize>) -> Result<usize, FlowFault> {
     idx_of.get(&end.node).copied().ok_or_else(|| {
         let message = format!("there is no node `{}`", end.node);
-        FlowFault::new("flow_unknown_node", message)
+        FlowFault::new(ErrorCode::FlowUnknownNode, message)
     })
 }
 
@@ -202,5 +205,5 @@ fn unknown_port<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a Port
     let known: Vec<&str> = known.map(|it| it.name.as_str()).collect();
     let shown: String = name.chars().take(64).collect();
     let hint = format!("there are: {}", known.join(", "));
-    FlowFault::new("flow_unknown_port", format!("there is no {what} `{shown}`")).hint(Some(hint))
+    FlowFault::new(ErrorCode::FlowUnknownPort, format!("there is no {what} `{shown}`")).hint(Some(hint))
 }

@@ -3,11 +3,10 @@
 //! `user_input` with `append`, and `manual_input`, write their text into their thread. If the text is also the `user`
 //! input of a model call on the same thread, the model reads it twice: in the history and as the message of the turn.
 
-use contexture_message::Role;
+use contexture_message::{ErrorCode, Role};
 
 use super::edge::{Endpoint, parse};
-use crate::define::{FlowDefinition, NodeKind};
-use crate::fault::FlowFault;
+use crate::{FlowDefinition, FlowFault, NodeKind};
 
 /// Finds the edges by which a text reaches a model that reads it in its thread anyway.
 pub(crate) fn texts_sent_twice(definition: &FlowDefinition) -> Vec<FlowFault> {
@@ -33,7 +32,7 @@ fn fault(definition: &FlowDefinition, from: &Endpoint, to: &Endpoint) -> FlowFau
         }
         _ => format!("write only the order: `{} -> {}`", from.node, to.node),
     };
-    FlowFault::new("flow_text_twice", message).hint(Some(hint))
+    FlowFault::new(ErrorCode::FlowTextTwice, message).hint(Some(hint))
 }
 
 fn kind<'a>(definition: &'a FlowDefinition, node: &str) -> Option<&'a NodeKind> {

@@ -1,6 +1,8 @@
 //! How an edge is written: `node.port -> node.port`, or `node -> node` where only the order counts.
 
-use crate::fault::FlowFault;
+use contexture_message::ErrorCode;
+
+use crate::FlowFault;
 
 /// One end of an edge.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,7 +16,7 @@ pub(crate) struct Endpoint {
 pub(crate) fn parse(text: &str) -> Result<(Endpoint, Endpoint), FlowFault> {
     let wrong = || {
         let shown: String = text.chars().take(80).collect();
-        let fault = FlowFault::new("flow_edge_invalid", format!("invalid edge `{shown}`"));
+        let fault = FlowFault::new(ErrorCode::FlowEdgeInvalid, format!("invalid edge `{shown}`"));
         fault.hint(Some("write `node.output -> node.input`, or `node -> node`".to_owned()))
     };
     let (from, to) = text.split_once("->").ok_or_else(wrong)?;

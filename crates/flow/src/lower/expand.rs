@@ -7,13 +7,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use contexture_message::ErrorCode;
 use indexmap::IndexMap;
 
 use super::CompileInputs;
 use super::edge::{self, Endpoint};
-use crate::define::{FlowDefinition, NodeDefinition, NodeKind, OnError, Retry, START};
-use crate::fault::FlowFault;
-use crate::port::DataType;
+use crate::{DataType, FlowDefinition, FlowFault, NodeDefinition, NodeKind, OnError, Retry, START};
 
 /// How deep sub-flows may be nested.
 const MAX_DEPTH: usize = 16;
@@ -144,7 +143,7 @@ impl Expansion<'_> {
         let (id, declared) = own.next().map_or((START, None), |(id, node)| (id.as_str(), Some(node)));
         if let Some((second, _)) = own.next() {
             let message = format!("a flow has one start, not two: `{id}` and `{second}`");
-            self.fault(FlowFault::new("flow_invalid", message), position.at(&["nodes", second]));
+            self.fault(FlowFault::new(ErrorCode::FlowInvalid, message), position.at(&["nodes", second]));
         }
         let (name, definition, outer) = match &position.gate {
             Some((gate, definition, outer)) => (gate.clone(), definition.clone(), *outer),
@@ -167,7 +166,7 @@ impl Expansion<'_> {
         let at = position.at(&["nodes", id]);
         if !edge::is_name(id) {
             let shown: String = id.chars().take(40).collect();
-            let fault = FlowFault::new("flow_invalid", format!("invalid node name `{shown}`"));
+            let fault = FlowFault::new(ErrorCode::FlowInvalid, format!("invalid node name `{shown}`"));
             let hint = "letters, digits, `_` and `-`, at most 64".to_owned();
             self.fault(fault.hint(Some(hint)), at);
             return None;
@@ -176,14 +175,14 @@ impl Expansion<'_> {
             let message = format!(
                 "node `{id}` has more than {MAX_NAME} bytes of names, with those of the flows around"
             );
-            self.fault(FlowFault::new("depth_exceeded", message), at);
+            self.fault(FlowFault::new(ErrorCode::DepthExceeded, message), at);
             return None;
         }
         if !runs_itself(&node.kind)
             && let Some(field) = treatment(node)
         {
             let message = format!("node `{id}`: `{field}` says nothing about a `{}`", node.kind.name());
-            let fault = FlowFault::new("flow_invalid", message);
+            let fault = FlowFault::new(ErrorCode::FlowInvalid, message);
             let hint = "give it to the nodes that do the work".to_owned();
             let at = at.iter().cloned().chain([field.to_owned()]).collect();
             self.fault(fault.hint(Some(hint)), at);
@@ -210,7 +209,7 @@ impl Expansion<'_> {
                 let node = FlatNode { definition: node.clone(), scope, start: None, at: at.clone() };
                 if self.flat.nodes.insert(name.clone(), node).is_some() {
                     let message = format!("two nodes are called `{id}`");
-                    self.fault(FlowFault::new("duplicate_id", message), at);
+                    self.fault(FlowFault::new(ErrorCode::DuplicateId, message), at);
                 }
                 Some(Local::Node(name))
             }
@@ -222,19 +221,25 @@ impl Expansion<'_> {
         let Some(flow) = self.compile_inputs.flows.get(id) else {
             let known: Vec<&str> = self.compile_inputs.flows.keys().map(String::as_str).collect();
             let hint = (!known.is_empty()).then(|| format!("there are: {}", known.join(", ")));
-            self.fault(FlowFault::new("unknown_flow", format!("there is no flow `{id}`")).hint(hint), at);
+            self.fault(
+                FlowFault::new(ErrorCode::UnknownFlow, format!("there is no flow `{id}`")).hint(hint),
+                at,
+            );
             return None;
         };
         if self.chain.iter().any(|it| it == id) {
             let circle = self.chain.iter().map(String::as_str).chain([id]).collect::<Vec<_>>().join(" -> ");
-            self.fault(FlowFault::new("flow_circular", format!("a flow contains itself: {circle}")), at);
+            self.fault(
+                FlowFault::new(ErrorCode::FlowCircular, format!("a flow contains itself: {circle}")),
+                at,
+            );
             return None;
         }
         if self.chain.len() >= MAX_DEPTH || self.flat.nodes.len() + flow.nodes.len() > MAX_NODES {
             let message = format!(
                 "flows stand more than {MAX_DEPTH} deep in flows, or have more than {MAX_NODES} nodes together"
             );
-            self.fault(FlowFault::new("depth_exceeded", message), at);
+            self.fault(FlowFault::new(ErrorCode::DepthExceeded, message), at);
             return None;
         }
         self.flat.subs.insert(id.to_owned(), Arc::clone(flow));

@@ -4,6 +4,7 @@
 //! definition ─▶ expand (sub-flows and portals become plain edges) ─▶ connect (ports and types) ─▶ check (inputs, loops) ─▶ Flow
 //! ```
 
+pub(crate) mod builder;
 mod check;
 mod connect;
 mod duplicate_text;
@@ -16,14 +17,11 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use crate::custom::Nodes;
-use crate::define::FlowDefinition;
-use crate::fault::{FlowFault, FlowInvalid};
-use crate::flow::{Flow, Lowered};
+use crate::node::flow::Lowered;
+use crate::{Flow, FlowDefinition, FlowFault, FlowInvalid, Nodes};
 
 pub(crate) use connect::{AFTER, DONE, ERROR};
 pub(crate) use edge::parse as parse_edge;
-pub(crate) use expand::{FlatNode, FlatStart};
 
 /// What a definition may refer to: other flows, and custom nodes of the application.
 #[derive(Clone, Debug, Default)]

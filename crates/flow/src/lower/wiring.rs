@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use contexture_message::ErrorCode;
 use indexmap::IndexMap;
 
 use super::edge::{self, Endpoint};
 use super::expand::{Expansion, FlatEdge, FlowPosition, Local, MAX_EDGES};
-use crate::define::{FlowDefinition, NodeKind};
-use crate::fault::FlowFault;
+use crate::{FlowDefinition, FlowFault, NodeKind};
 
 impl Expansion<'_> {
     pub(super) fn edges(
@@ -63,12 +63,12 @@ impl Expansion<'_> {
         }
         let name = portal.rsplit("portal:").next().unwrap_or(portal);
         let lacks =
-            |what: &str| FlowFault::new("flow_portal_open", format!("nothing {what} portal `{name}`"));
+            |what: &str| FlowFault::new(ErrorCode::FlowPortalOpen, format!("nothing {what} portal `{name}`"));
         let id = flow.nodes.iter().find(|(_, it)| matches!(&it.kind, NodeKind::PortalIn(it) | NodeKind::PortalOut(it) if it.portal == name));
         let at = position.at(&["nodes", id.map_or("", |(id, _)| id.as_str())]);
         if ins.iter().any(|it| it.from.node == portal) {
             let message = format!("portal `{name}` leads into itself");
-            self.fault(FlowFault::new("flow_cycle", message), at);
+            self.fault(FlowFault::new(ErrorCode::FlowCycle, message), at);
             return edges;
         }
         if ins.is_empty() {
@@ -102,14 +102,17 @@ impl Expansion<'_> {
                 continue;
             }
             let wrong = || {
-                FlowFault::new("flow_edge_invalid", format!("output `{name}`: `{text}` is not a `node.port`"))
+                FlowFault::new(
+                    ErrorCode::FlowEdgeInvalid,
+                    format!("output `{name}`: `{text}` is not a `node.port`"),
+                )
             };
             let end = edge::end(text).ok_or_else(wrong).and_then(|end| self.source(&end, locals));
             match end {
                 Ok(end) if end.node.contains("portal:") => {
                     let message =
                         format!("output `{name}` comes out of a portal: name the port that leads into it");
-                    self.fault(FlowFault::new("flow_edge_invalid", message), at);
+                    self.fault(FlowFault::new(ErrorCode::FlowEdgeInvalid, message), at);
                 }
                 Ok(end) => _ = outputs.insert(name.clone(), end),
                 Err(fault) => self.fault(fault, at),
@@ -133,7 +136,7 @@ impl Expansion<'_> {
                         true => "the sub-flow declares no `outputs`".to_owned(),
                         false => format!("there are: {}", known.join(", ")),
                     };
-                    FlowFault::new("flow_unknown_port", message).hint(Some(hint))
+                    FlowFault::new(ErrorCode::FlowUnknownPort, message).hint(Some(hint))
                 })
             }
         }
@@ -150,7 +153,7 @@ impl Expansion<'_> {
 
 fn too_many_edges() -> FlowFault {
     FlowFault::new(
-        "flow_too_large",
+        ErrorCode::FlowTooLarge,
         format!("there are more than {MAX_EDGES} edges, with those through portals"),
     )
 }
@@ -164,6 +167,7 @@ fn local<'a>(end: &Endpoint, locals: &'a BTreeMap<&str, Local>) -> Result<&'a Lo
     locals.get(end.node.as_str()).ok_or_else(|| {
         let known: Vec<&str> = locals.keys().copied().collect();
         let message = format!("there is no node `{}`", end.node);
-        FlowFault::new("flow_unknown_node", message).hint(Some(format!("there are: {}", known.join(", "))))
+        FlowFault::new(ErrorCode::FlowUnknownNode, message)
+            .hint(Some(format!("there are: {}", known.join(", "))))
     })
 }

@@ -3,7 +3,7 @@
 use contexture_agent::Verdict;
 use serde_json::{Value, json};
 
-use crate::node::{Question, QuestionKind};
+use crate::{Question, QuestionKind};
 
 /// Returns the question whether a tool may be called.
 pub(crate) fn asked(tool: &str, about: Value) -> Question {

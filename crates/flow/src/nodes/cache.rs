@@ -7,13 +7,10 @@ use contexture_history::Timestamp;
 use contexture_session::{Document, DocumentKey, StoreError, Writes};
 use serde_json::Value;
 
-use crate::define::{CacheConfig, CacheScope};
-use crate::key::digest;
-use crate::node::{Node, NodeContext, NodeError, Step};
-use crate::port::{JsonType, Port, PortType};
-use crate::run::forget::{FRESH, earlier};
-use crate::run::keys::CACHE;
-use crate::value::PortValue;
+use crate::keys::{CACHE, FRESH, digest, earlier};
+use crate::{
+    CacheConfig, CacheScope, JsonType, Node, NodeContext, NodeError, Port, PortType, PortValue, Step,
+};
 
 const VALUE: &str = "value";
 

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use contexture_compose::BoxFuture;
+use contexture_message::ErrorCode;
 use contexture_template::Condition;
 use serde_json::Value;
 
 use super::text::{Scope, declared, fault_of};
-use crate::define::{BranchConfig, JoinConfig, JoinPolicy, ParallelConfig};
-use crate::fault::FlowFault;
-use crate::node::{Node, NodeContext, NodeError, Step, Traits};
-use crate::port::{Port, PortType};
-use crate::value::PortValue;
+use crate::{
+    BranchConfig, FlowFault, JoinConfig, JoinPolicy, Node, NodeContext, NodeError, ParallelConfig, Port,
+    PortType, PortValue, Step, Traits,
+};
 
 const VALUE: &str = "value";
 const ELSE: &str = "else";
@@ -34,7 +34,8 @@ impl BranchNode {
             }
         }
         if config.cases.is_empty() {
-            faults.push(FlowFault::new("flow_invalid", "a branch has at least one case").at(["cases"]));
+            faults
+                .push(FlowFault::new(ErrorCode::FlowInvalid, "a branch has at least one case").at(["cases"]));
         }
         let value = Port::new(VALUE, PortType::ANY).required();
         let inputs = std::iter::once(value).chain(declared(&config.inputs)).collect();
@@ -107,7 +108,9 @@ pub(crate) struct JoinNode {
 impl JoinNode {
     pub(crate) fn new(config: &JoinConfig) -> Result<Self, Vec<FlowFault>> {
         if config.inputs.is_empty() {
-            return Err(vec![FlowFault::new("flow_invalid", "a join has at least one input").at(["inputs"])]);
+            return Err(vec![
+                FlowFault::new(ErrorCode::FlowInvalid, "a join has at least one input").at(["inputs"]),
+            ]);
         }
         let inputs = declared(&config.inputs).map(Port::required).collect();
         Ok(Self { inputs, policy: config.policy })

@@ -9,11 +9,10 @@ use contexture_template::Template;
 use serde_json::Value;
 
 use super::text::{Scope, template};
-use crate::define::{ManualInputConfig, UserInputConfig};
-use crate::fault::FlowFault;
-use crate::node::{Node, NodeContext, NodeError, Question, QuestionKind, Step, Traits};
-use crate::port::{DataType, JsonType, Port, PortType};
-use crate::value::PortValue;
+use crate::{
+    DataType, FlowFault, JsonType, ManualInputConfig, Node, NodeContext, NodeError, Port, PortType,
+    PortValue, Question, QuestionKind, Step, Traits, UserInputConfig,
+};
 
 /// Waits for user input.
 #[derive(Debug)]

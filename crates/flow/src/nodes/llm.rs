@@ -10,16 +10,14 @@ use contexture_agent::{
 };
 use contexture_compose::{BoxFuture, Prompt, Scope};
 use contexture_history::TurnStatus;
-use contexture_message::{Message, Part, Usage};
+use contexture_message::{ErrorCode, Message, Part, Usage};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
 use super::approval::{self, decision};
-use crate::define::LlmConfig;
-use crate::node::{Node, NodeContext, NodeError, Step, Traits};
-use crate::port::{JsonType, Port, PortType};
-use crate::run::TurnRef;
-use crate::value::PortValue;
+use crate::{
+    JsonType, LlmConfig, Node, NodeContext, NodeError, Port, PortType, PortValue, Step, Traits, TurnRef,
+};
 
 const TOOLS: &str = "tools";
 
@@ -70,7 +68,7 @@ impl LlmNode {
             return answered(cx, &outcome).ok_or_else(|| {
                 let message =
                     "a tool call waits for an approval, which a request with `skip_history` can't do";
-                NodeError::new("flow_cannot_wait", message)
+                NodeError::new(ErrorCode::FlowCannotWait, message)
             });
         }
         if let Some(step) = self.decide(cx, &prompt).await? {
@@ -104,7 +102,7 @@ impl LlmNode {
         let next = pending.into_iter().flat_map(|it| it.approvals).find(|it| !it.decided);
         let next = next.ok_or_else(|| {
             let message = format!("the turn ended as {:?} without an answer", outcome.status).to_lowercase();
-            NodeError::new("turn_unfinished", message)
+            NodeError::new(ErrorCode::TurnUnfinished, message)
         })?;
         let about = json!({"approval": next.id, "tool": next.tool, "arguments": next.arguments});
         Ok(Step::Wait(approval::asked(&next.tool, about)))
@@ -175,7 +173,7 @@ fn reasoning(outcome: &Outcome) -> String {
 
 /// Returns a prompt by its id.
 pub(crate) fn prompt(cx: &NodeContext, id: &str) -> Result<Prompt, NodeError> {
-    cx.services.library.prompt(id).map_err(|message| NodeError::new("unknown_prompt", message))
+    cx.services.library.prompt(id).map_err(|message| NodeError::new(ErrorCode::UnknownPrompt, message))
 }
 
 /// Returns the scope of a model call.

@@ -6,24 +6,20 @@ mod control;
 mod input;
 mod llm;
 mod router;
-mod start;
+pub(crate) mod start;
 mod text;
 mod threads;
 mod tools;
 
 use std::sync::Arc;
 
-use crate::define::NodeKind;
-use crate::fault::FlowFault;
-use crate::lower::{CompileInputs, FlatNode};
-use crate::node::Node;
+use contexture_message::ErrorCode;
+
+use crate::{FlowFault, Node, NodeKind, Nodes};
 
 /// Creates the node of a definition, or reports an invalid configuration.
-pub(crate) fn make(node: &FlatNode, compile_inputs: &CompileInputs) -> Result<Arc<dyn Node>, Vec<FlowFault>> {
-    if let Some(start) = &node.start {
-        return Ok(Arc::new(start::StartNode::new(start)));
-    }
-    Ok(match &node.definition.kind {
+pub(crate) fn make(kind: &NodeKind, custom: &Nodes) -> Result<Arc<dyn Node>, Vec<FlowFault>> {
+    Ok(match kind {
         NodeKind::LlmRequest(config) => Arc::new(llm::LlmNode::new(config)),
         NodeKind::UserInput(config) => Arc::new(input::UserInputNode::new(config)?),
         NodeKind::ManualInput(config) => Arc::new(input::ManualInputNode::new(config)?),
@@ -38,10 +34,10 @@ pub(crate) fn make(node: &FlatNode, compile_inputs: &CompileInputs) -> Result<Ar
         NodeKind::Join(config) => Arc::new(control::JoinNode::new(config)?),
         NodeKind::Branch(config) => Arc::new(control::BranchNode::new(config)?),
         NodeKind::Transform(config) => Arc::new(text::TransformNode::new(config)?),
-        NodeKind::Custom(config) => compile_inputs.nodes.make(config).map_err(|it| vec![it])?,
+        NodeKind::Custom(config) => custom.make(config).map_err(|it| vec![it])?,
         // These were taken out when the flow was expanded.
         NodeKind::Start | NodeKind::SubFlow(_) | NodeKind::PortalIn(_) | NodeKind::PortalOut(_) => {
-            return Err(vec![FlowFault::new("flow_invalid", "it is not a standalone node")]);
+            return Err(vec![FlowFault::new(ErrorCode::FlowInvalid, "it is not a standalone node")]);
         }
     })
 }

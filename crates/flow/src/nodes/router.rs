@@ -4,15 +4,11 @@ use std::sync::Arc;
 
 use contexture_agent::{AgentError, RunRequest, RunSpec};
 use contexture_compose::{BoxFuture, Prompt, Schema, Text};
-use contexture_message::Message;
+use contexture_message::{ErrorCode, Message};
 use serde_json::{Value, json};
 
 use super::llm::{error_of, prompt, scope};
-use crate::define::IntentConfig;
-use crate::fault::FlowFault;
-use crate::node::{Node, NodeContext, NodeError, Step};
-use crate::port::{Port, PortType};
-use crate::value::PortValue;
+use crate::{FlowFault, IntentConfig, Node, NodeContext, NodeError, Port, PortType, PortValue, Step};
 
 /// The text of the built-in prompt.
 const INSTRUCTIONS: &str = include_str!("../templates/intent.md");
@@ -30,11 +26,11 @@ pub(crate) struct IntentNode {
 impl IntentNode {
     pub(crate) fn new(config: &IntentConfig) -> Result<Self, Vec<FlowFault>> {
         if config.intents.is_empty() {
-            let fault = FlowFault::new("flow_invalid", "a router has at least one intent");
+            let fault = FlowFault::new(ErrorCode::FlowInvalid, "a router has at least one intent");
             return Err(vec![fault.at(["intents"])]);
         }
         let own = built_in(config)
-            .map_err(|err| vec![FlowFault::new("flow_invalid", err.to_string()).at(["intents"])])?;
+            .map_err(|err| vec![FlowFault::new(ErrorCode::FlowInvalid, err.to_string()).at(["intents"])])?;
         Ok(Self { config: config.clone(), own })
     }
 

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use contexture_compose::BoxFuture;
 use indexmap::IndexMap;
 
-use crate::lower::FlatStart;
-use crate::node::{Node, NodeContext, NodeError, Step};
-use crate::port::{DataType, Port, PortType};
-use crate::value::PortValue;
+use crate::{DataType, Node, NodeContext, NodeError, Port, PortType, PortValue, Step};
 
 /// The names of the whole input and of the thread among the outputs of a start node.
 const INPUT: &str = "input";
@@ -22,8 +19,9 @@ pub(crate) struct StartNode {
 }
 
 impl StartNode {
-    pub(crate) fn new(start: &FlatStart) -> Self {
-        Self { inputs: start.inputs.clone(), is_gate: start.is_gate }
+    /// The start of a sub-flow (`is_gate`) takes its inputs from edges.
+    pub(crate) fn new(inputs: IndexMap<String, DataType>, is_gate: bool) -> Self {
+        Self { inputs, is_gate }
     }
 
     fn ports(&self) -> impl Iterator<Item = Port> {

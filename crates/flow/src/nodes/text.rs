@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use contexture_compose::BoxFuture;
+use contexture_message::ErrorCode;
 use contexture_template::{Condition, Globals, RenderConfig, Template};
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use crate::define::TransformConfig;
-use crate::fault::FlowFault;
-use crate::node::{Node, NodeContext, NodeError, Step};
-use crate::port::{DataType, JsonType, Port, PortType};
-use crate::value::PortValue;
+use crate::{
+    DataType, FlowFault, JsonType, Node, NodeContext, NodeError, Port, PortType, PortValue, Step,
+    TransformConfig,
+};
 
 /// The template variables of a node: its inputs by name.
 pub(crate) struct Scope(Vec<(String, Value)>);
@@ -36,12 +36,12 @@ impl Scope {
 }
 
 fn error_of(err: contexture_template::Error) -> NodeError {
-    NodeError::new("template_error", err.with_place().to_string())
+    NodeError::new(ErrorCode::TemplateError, err.with_place().to_string())
 }
 
 /// Reports an invalid template.
 pub(crate) fn fault_of(err: &contexture_template::Error) -> FlowFault {
-    FlowFault::new("template_error", err.with_place().to_string())
+    FlowFault::new(ErrorCode::TemplateError, err.with_place().to_string())
 }
 
 /// Parses the template of a field.
@@ -71,7 +71,7 @@ impl TransformNode {
             let message = format!("the template reads `{}`, which is not an input", variable.path.join("."));
             let hint = "declare it in `inputs`".to_owned();
             return Err(vec![
-                FlowFault::new("flow_missing_input", message).at(["template"]).hint(Some(hint)),
+                FlowFault::new(ErrorCode::FlowMissingInput, message).at(["template"]).hint(Some(hint)),
             ]);
         }
         let output = config.output.clone().unwrap_or(DataType::of(JsonType::String));

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use contexture_compose::BoxFuture;
-use contexture_message::Message;
+use contexture_message::{ErrorCode, Message};
 use contexture_session::{IsolatedStart, ModelChoice, NewItem, SessionError, StoreError};
 
-use crate::define::{InjectConfig, NewThreadConfig, Position};
-use crate::fault::FlowFault;
-use crate::key::digest;
-use crate::node::{Node, NodeContext, NodeError, Step, Traits};
-use crate::port::{JsonType, Port, PortType};
-use crate::value::PortValue;
+use crate::keys::digest;
+use crate::{
+    FlowFault, InjectConfig, JsonType, NewThreadConfig, Node, NodeContext, NodeError, Port, PortType,
+    PortValue, Position, Step, Traits,
+};
 
 fn error_of(err: SessionError) -> NodeError {
     NodeError::new(err.code(), err.to_string())
@@ -28,7 +27,10 @@ impl NewThreadNode {
     pub(crate) fn new(config: &NewThreadConfig) -> Result<Self, Vec<FlowFault>> {
         let Some(named) = &config.model else { return Ok(Self { config: config.clone(), model: None }) };
         let (provider, model) = named.split_once('/').ok_or_else(|| {
-            vec![FlowFault::new("flow_invalid", format!("`{named}` is not a `provider/model`")).at(["model"])]
+            vec![
+                FlowFault::new(ErrorCode::FlowInvalid, format!("`{named}` is not a `provider/model`"))
+                    .at(["model"]),
+            ]
         })?;
         let model = Some(ModelChoice { provider: provider.to_owned(), model: model.to_owned() });
         Ok(Self { config: config.clone(), model })
@@ -80,7 +82,7 @@ impl InjectNode {
         let mut messages = self.config.messages.clone();
         if let Some(came) = cx.data("messages") {
             let came: Vec<Message> = serde_json::from_value(came.clone()).map_err(|err| {
-                NodeError::new("message_invalid", format!("input `messages` has no messages: {err}"))
+                NodeError::new(ErrorCode::MessageInvalid, format!("input `messages` has no messages: {err}"))
             })?;
             messages.extend(came);
         }

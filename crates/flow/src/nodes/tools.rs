@@ -7,10 +7,9 @@ use contexture_compose::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use super::approval::{asked, decision};
-use crate::define::{ToolCallConfig, ToolsConfig};
-use crate::node::{Node, NodeContext, NodeError, Step, Traits};
-use crate::port::{Port, PortType};
-use crate::value::PortValue;
+use crate::{
+    Node, NodeContext, NodeError, Port, PortType, PortValue, Step, ToolCallConfig, ToolsConfig, Traits,
+};
 
 /// Names tools for model calls.
 #[derive(Debug)]

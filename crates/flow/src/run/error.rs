@@ -1,8 +1,9 @@
 //! Errors of runs.
 
+use contexture_message::ErrorCode;
 use contexture_session::{IdInvalid, SessionError, StoreError};
 
-use super::event::RunStatus;
+use crate::RunStatus;
 
 /// Errors of runs.
 #[derive(Debug, thiserror::Error)]
@@ -90,17 +91,17 @@ pub enum RunError {
 
 impl RunError {
     /// Returns the stable code of the error.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            RunError::NotFound { .. } | RunError::NoSuchWait { .. } => "not_found",
-            RunError::Answered { .. } => "wait_answered",
-            RunError::AnswerInvalid { .. } => "answer_invalid",
-            RunError::InputInvalid { .. } => "input_invalid",
-            RunError::Over { .. } => "run_over",
-            RunError::Driven { .. } => "run_driven",
-            RunError::FlowChanged { .. } => "flow_changed",
-            RunError::Damaged { .. } => "store_damaged",
-            RunError::Id(_) => "id_invalid",
+            RunError::NotFound { .. } | RunError::NoSuchWait { .. } => ErrorCode::NotFound,
+            RunError::Answered { .. } => ErrorCode::WaitAnswered,
+            RunError::AnswerInvalid { .. } => ErrorCode::AnswerInvalid,
+            RunError::InputInvalid { .. } => ErrorCode::InputInvalid,
+            RunError::Over { .. } => ErrorCode::RunOver,
+            RunError::Driven { .. } => ErrorCode::RunDriven,
+            RunError::FlowChanged { .. } => ErrorCode::FlowChanged,
+            RunError::Damaged { .. } => ErrorCode::StoreDamaged,
+            RunError::Id(_) => ErrorCode::IdInvalid,
             RunError::Session(err) => err.code(),
             RunError::Store(err) => err.code(),
         }

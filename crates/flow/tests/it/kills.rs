@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use contexture_flow::{CompileInputs, Flow, FlowDefinition, RunStatus, lower};
 use contexture_session::{MemoryStore, Tenant};
+use contexture_testkit::{TokioTime, timeless};
 use serde_json::json;
 
-use crate::clock::{Clock, timeless};
 use crate::fuse::{Fuse, Last};
 use crate::scene::flow;
 use crate::world::{Seen, World, is_same, once, payment, twice};
 
 fn world(flow: Flow) -> World<MemoryStore> {
-    let clock = Arc::new(Clock::new());
+    let clock = Arc::new(TokioTime::new());
     World { store: Arc::new(MemoryStore::new(clock.clone())), time: clock, flow, tenant: Tenant::default() }
 }
 

@@ -1,7 +1,6 @@
 //! Tests of flows.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod clock;
 mod crowd;
 mod damaged;
 mod due;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use contexture_flow::{Flow, RunError};
 use contexture_session::{MemoryStore, StoreError, Tenant};
+use contexture_testkit::{TokioTime, timeless};
 
-use crate::clock::{Clock, timeless};
 use crate::fuse::{Fuse, Last};
 use crate::kills::{parallel_ways, threads};
 use crate::scene::LEASE;
@@ -13,7 +13,7 @@ use crate::world::{Seen, World, is_same, payment};
 
 /// Lets one process do everything; whenever it is told that the store is away it comes again, after as long as a lease lasts.
 async fn endured(flow: Flow, fuse: &Fuse) -> Seen {
-    let clock = Arc::new(Clock::new());
+    let clock = Arc::new(TokioTime::new());
     let store = Arc::new(MemoryStore::new(clock.clone()));
     let world = World { store, time: clock, flow, tenant: Tenant::default() };
     let scene = world.process(fuse);

@@ -7,10 +7,10 @@ use contexture_flow::{Flow, RunError, RunStart, RunStatus};
 use contexture_history::Timestamp;
 use contexture_session::conformance::SystemTime;
 use contexture_session::{DocumentList, MemoryStore, Records, SessionId, Writes};
+use contexture_testkit::{TokioTime, timeless};
 use futures::StreamExt;
 use serde_json::json;
 
-use crate::clock::{Clock, timeless};
 use crate::fuse::Fuse;
 use crate::meddler::{Meddler, Moment};
 use crate::scene::Scene;
@@ -26,7 +26,7 @@ struct Crowd {
 
 impl Crowd {
     fn new() -> Self {
-        let (clock, store) = (Arc::new(Clock::new()), Arc::new(MemoryStore::new(Arc::new(SystemTime))));
+        let (clock, store) = (Arc::new(TokioTime::new()), Arc::new(MemoryStore::new(Arc::new(SystemTime))));
         let meddler = Meddler::new(store.clone());
         let scene = Scene::mortal(store.clone(), meddler.clone(), clock.clone(), Fuse::default());
         let other = Scene::mortal(store.clone(), store.clone(), clock, Fuse::default());

@@ -12,16 +12,16 @@ use contexture_flow::{
 };
 use contexture_message::Role;
 use contexture_session::MemoryStore;
+use contexture_testkit::{TokioTime, timeless};
 use futures::future::{join_all, pending};
 use serde_json::{Value, json};
 
-use crate::clock::{Clock, timeless};
 use crate::fuse::Fuse;
 use crate::scene::{LEASE, Scene};
 
 /// Returns instances on one store, in a time that stands while anybody works.
 fn instances<const N: usize>() -> [Scene; N] {
-    let clock = Clock::new();
+    let clock = TokioTime::new();
     let store = Arc::new(MemoryStore::new(Arc::new(clock)));
     std::array::from_fn(|_| Scene::mortal(store.clone(), store.clone(), Arc::new(clock), Fuse::default()))
 }

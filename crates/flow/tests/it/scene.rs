@@ -18,10 +18,10 @@ use contexture_session::conformance::{SystemTime, TestNames};
 use contexture_session::{
     MemoryStore, Ports, Records, SessionConfig, SessionId, Sessions, Store, Thread, ThreadId, Time,
 };
+use contexture_testkit::TokioTime;
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
-use crate::clock::Clock;
 use crate::fuse::Fuse;
 
 /// A model whose answer depends on what it is asked, and on nothing else: it says the last words of the user again.
@@ -177,7 +177,7 @@ pub(crate) const LEASE: Duration = Duration::from_millis(200);
 impl Scene {
     /// A process whose clock is Tokio's, so that a test can stop it.
     pub(crate) fn new() -> Self {
-        let clock = Arc::new(Clock::new());
+        let clock = Arc::new(TokioTime::new());
         let store = Arc::new(MemoryStore::new(clock.clone()));
         Self::mortal(store.clone(), store, clock, Fuse::default())
     }

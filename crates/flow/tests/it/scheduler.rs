@@ -8,12 +8,12 @@ use contexture_agent::CancellationToken;
 use contexture_compose::BoxFuture;
 use contexture_flow::{RunError, RunEvent, RunId, RunInfo, RunStatus};
 use contexture_session::MemoryStore;
+use contexture_testkit::{TokioTime, timeless};
 use futures::TryStreamExt;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::clock::{Clock, timeless};
 use crate::fuse::Fuse;
 use crate::net::{Gate, Net, nets};
 use crate::reference::{Reference, streams};
@@ -115,7 +115,7 @@ fn driven(
 
 /// Plays a net to its end. Whoever dies is followed by another process on the same store.
 async fn played(net: &Net, play: &Play) -> Played {
-    let clock = Clock::new();
+    let clock = TokioTime::new();
     let store = Arc::new(MemoryStore::new(Arc::new(clock)));
     let scene = || Scene::mortal(store.clone(), store.clone(), Arc::new(clock), Fuse::default());
     let mut picks = play.picks.iter().map(|it| usize::from(*it)).cycle();

@@ -4,11 +4,12 @@
 //! each, with a marker that names the handle of the full text in the log. Call arguments keep their shape; long
 //! strings in them are cut. Images and files are not changed.
 
+use std::collections::BTreeMap;
+
 use contexture_message::{Message, Part, Role, TokenCounter, Tokens, ToolCall, part_tokens};
 use serde_json::{Value, json};
 
-use super::results::SHORTEST_PREVIEW;
-use crate::wording::filled;
+use crate::item::wording::{filled, summary_text};
 
 /// Returns the handle of a message's own text in the turn `turn`; tool results have separate handles.
 ///
@@ -143,4 +144,16 @@ fn tail(text: &str, room: usize) -> &str {
         Some(line) if tail.len() < text.len() && line < tail.len() / 2 => &tail[line + 1..],
         _ => tail,
     }
+}
+
+/// Token limits for single results, by call id, and for single messages, by
+/// [handle](super::message_handle).
+pub type Caps = BTreeMap<String, Tokens>;
+
+/// The minimum size of a preview: it names the tool, the size and the handle.
+pub const SHORTEST_PREVIEW: Tokens = Tokens(100);
+
+/// Whether a message is a summary, whose facts must not be cut.
+pub(super) fn is_summary(message: &Message) -> bool {
+    matches!(message.content.first(), Some(Part::Text { text }) if summary_text(text).is_some())
 }

@@ -14,8 +14,8 @@ use contexture_message::{Message, Part, Role, TokenCounter, Tokens, ToolOutput};
 use super::facts::is_engine_text;
 use super::phrases::{excerpt, sentences};
 use super::verdict::{SummaryVerdict, VerdictRules, allowed, judge, summary_tokens};
-use crate::fact::{read_facts, wording};
-use crate::wording::{filled, summary_text};
+use crate::item::fact::{read_facts, wording};
+use crate::item::wording::{filled, summary_text};
 use crate::{Fact, Turn};
 
 /// How many characters of a request and of an answer are shown.

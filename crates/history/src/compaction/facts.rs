@@ -24,9 +24,9 @@ use serde_json::Value;
 use super::artifacts::artifacts;
 use super::cues::{ORDER, POLITE, STANDING};
 use super::phrases::{begins_with, clipped, holds, normal, sentences};
-use crate::fact::read_facts;
+use crate::item::fact::read_facts;
+use crate::item::wording::summary_text;
 use crate::neutral::ENGINE_TAG_NAMES;
-use crate::wording::summary_text;
 use crate::{Fact, FactKind, Turn};
 
 /// The number and size of facts.

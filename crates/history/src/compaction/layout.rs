@@ -23,9 +23,9 @@ use std::ops::Range;
 
 use contexture_message::{Message, Part, Role, TokenCounter, Tokens};
 
-use super::plan::{Nothing, Plan, PlanLimits, Strategy, Trigger};
+use super::plan::{Nothing, Plan, PlanLimits, Trigger};
 use super::rounds::{Round, item_rounds};
-use crate::{Body, Change, Item, Seq, TurnNo, TurnStatus, item_cost};
+use crate::{Body, Change, Item, Seq, Strategy, TurnNo, TurnStatus, item_cost};
 
 /// The items of a thread in rounds, with their costs and which of them must stay.
 #[derive(Clone, Debug)]

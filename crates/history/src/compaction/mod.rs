@@ -34,15 +34,14 @@ mod shrink;
 mod turn_results;
 pub mod verdict;
 
-pub use cut::message_handle;
+pub use crate::item::Strategy;
+pub use cut::{Caps, SHORTEST_PREVIEW, message_handle};
 pub use extract::{ExtractLimits, Unextractable, extract};
 pub use facts::{FactLimits, facts, quoted_facts};
 pub use layout::Layout;
-pub use plan::{Attempt, Nothing, Plan, PlanLimits, Strategy, Trigger, due, unless_repeated};
+pub use plan::{Attempt, Nothing, Plan, PlanLimits, Trigger, due, unless_repeated};
 pub use prompt::{SummaryPrompt, summary_prompt};
-pub use results::{
-    Candidate, Caps, Exceeds, Frontier, ResultLimits, SHORTEST_PREVIEW, Shortened, candidates, shorten,
-};
+pub use results::{Candidate, Exceeds, Frontier, ResultLimits, Shortened, candidates, shorten};
 pub use rounds::{Round, rounds};
 pub use shrink::{Shrinkable, ShrinkableKind, lowered, shrinkable};
 pub use turn_results::{PreviewedTurns, ShortenedResult, preview_turns, shorten_turns, shown_costs};

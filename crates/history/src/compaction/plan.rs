@@ -9,7 +9,7 @@ use std::ops::Range;
 use contexture_message::Tokens;
 use serde::{Deserialize, Serialize};
 
-use crate::{Seq, TurnNo};
+use crate::{Seq, Strategy, TurnNo};
 
 /// When and how much to summarise. Field names match the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,29 +64,6 @@ impl PlanLimits {
 pub(crate) fn share(tokens: Tokens, percent: u8) -> Tokens {
     let share = u64::from(tokens.0) * u64::from(percent) / 100;
     Tokens(u32::try_from(share).unwrap_or(u32::MAX))
-}
-
-/// How a range is chosen. The names are used in events and as the summariser's `reason`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Strategy {
-    /// Takes the oldest turns, at the start of a turn.
-    SessionCompaction,
-    /// Takes some rounds, between two calls.
-    ReactiveMicro,
-    /// Takes everything possible, between two calls.
-    ReactiveFull,
-}
-
-impl Strategy {
-    /// Returns the name, such as `reactive_micro`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Strategy::SessionCompaction => "session_compaction",
-            Strategy::ReactiveMicro => "reactive_micro",
-            Strategy::ReactiveFull => "reactive_full",
-        }
-    }
 }
 
 /// What triggered a compaction.

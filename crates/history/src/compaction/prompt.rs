@@ -7,9 +7,9 @@ use contexture_message::Tokens;
 
 use super::verdict::VerdictRules;
 use crate::Fact;
-use crate::fact::write_facts;
+use crate::item::fact::write_facts;
+use crate::item::wording::filled;
 use crate::neutral::neutralise;
-use crate::wording::filled;
 
 /// The prompt for a model that summarises.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,16 +19,16 @@
 //! bytes and invalidates the provider's cache from there on; [`candidates`] lists what that would save.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_message::{Message, Part, TokenCounter, Tokens, ToolOutput, ToolResult, part_tokens};
 
-use super::cut::{cut_part, cuttable_tokens, message_handle, shortest_that_fits};
-use super::shrink::is_summary;
+use super::cut::{
+    Caps, SHORTEST_PREVIEW, cut_part, cuttable_tokens, is_summary, message_handle, shortest_that_fits,
+};
+use crate::item::wording::{filled, media_note};
 use crate::neutral::neutralise;
 use crate::transform::{has_media, noted, rewritten};
-use crate::wording::{filled, media_note};
 
 /// Size limits for results. Field names match the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,10 +45,6 @@ pub struct ResultLimits {
     pub caps: Arc<Caps>,
 }
 
-/// Token limits for single results, by call id, and for single messages, by
-/// [handle](super::message_handle).
-pub type Caps = BTreeMap<String, Tokens>;
-
 impl Default for ResultLimits {
     fn default() -> Self {
         Self {
@@ -60,9 +56,6 @@ impl Default for ResultLimits {
         }
     }
 }
-
-/// The minimum size of a preview: it names the tool, the size and the handle.
-pub const SHORTEST_PREVIEW: Tokens = Tokens(100);
 
 impl ResultLimits {
     /// Returns these limits lowered for a model with `usable` tokens: a recent result may take a quarter of them, an

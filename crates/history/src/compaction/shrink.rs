@@ -7,9 +7,7 @@ use std::cmp::Reverse;
 
 use contexture_message::{Message, Part, Role, TokenCounter, Tokens, part_tokens};
 
-use super::Caps;
-use super::cut::{cuttable_tokens, message_handle};
-use crate::wording::summary_text;
+use super::cut::{Caps, cuttable_tokens, is_summary, message_handle};
 use crate::{Turn, TurnStatus};
 
 /// A part of a conversation that can be shortened.
@@ -71,11 +69,6 @@ fn results(
         }
         _ => None,
     })
-}
-
-/// Whether a message is a summary, whose facts must not be cut.
-pub(super) fn is_summary(message: &Message) -> bool {
-    matches!(message.content.first(), Some(Part::Text { text }) if summary_text(text).is_some())
 }
 
 /// Caps the largest parts first, each at no less than `floor`, until `excess` tokens are saved. The others stay.

@@ -20,8 +20,8 @@ use contexture_message::{TokenCounter, Tokens, message_tokens};
 use super::cues::REFUSAL;
 use super::phrases::{begins_with, normal};
 use super::plan::share;
-use crate::fact::read_facts;
-use crate::wording::summary_message;
+use crate::item::fact::read_facts;
+use crate::item::wording::summary_message;
 use crate::{Fact, Summary};
 
 /// The limits for a summary.

@@ -10,6 +10,7 @@
 //! 5. A prompt is built if nothing that it reaches has a fault. Definitions that the engine rejects are reported as
 //!    `file_invalid`, with the file.
 
+use contexture_message::ErrorCode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -329,7 +330,8 @@ fn unknown_choices<'a>(file: &str, own: &'a Facts, reached: impl Iterator<Item =
     }
     let unknown = own.chosen_tools.iter().filter(|it| !known.contains(it.tool.as_str()));
     let fault = |it: &ChosenTool| {
-        let problem = Problem::new("tool_unknown", format!("there is no tool `{}`", it.tool)).at(it.place);
+        let problem =
+            Problem::new(ErrorCode::ToolUnknown, format!("there is no tool `{}`", it.tool)).at(it.place);
         let hint = did_you_mean(&it.tool, known.iter().copied());
         let hint = hint.unwrap_or_else(|| {
             "declare it under `tools` of the prompt or of a context that it uses".to_owned()

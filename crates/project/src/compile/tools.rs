@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use crate::compile::Compiled;
 use crate::error::{Fault, Place, ProjectError};
 use crate::read::tools::ProjectTool;
+use contexture_message::ErrorCode;
 
 impl Compiled {
     /// Returns all tools that the project can run, or a fault for each conflicting declaration.
@@ -40,7 +41,7 @@ impl Compiled {
 
 fn different(name: &str, first: &str, second: &str, place: Place) -> Fault {
     let message = format!("tool `{name}` is declared differently in {first} and {second}");
-    let fault = Fault::new("tool_collision", message).in_file(second);
+    let fault = Fault::new(ErrorCode::ToolCollision, message).in_file(second);
     Fault {
         sources: vec![first.to_owned(), second.to_owned()],
         line: Some(place.line),

@@ -3,6 +3,7 @@
 //! Unknown keys are rejected by name. This module does not read the environment: callers that do pass
 //! [overrides](Config::with_overrides).
 
+use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -247,15 +248,19 @@ impl Config {
         let unknown = || -> ProjectError {
             let known = Config::keys();
             let hint = did_you_mean(key, known.iter().map(String::as_str));
-            Fault { hint, ..Fault::new("unknown_field", format!("unknown configuration key `{key}`")) }.into()
+            Fault {
+                hint,
+                ..Fault::new(ErrorCode::UnknownField, format!("unknown configuration key `{key}`"))
+            }
+            .into()
         };
         let path = split_key(key).ok_or_else(unknown)?;
         // A text that looks like a number may be one: the type of the key decides.
         let candidates = [Some(Value::String(text.to_owned())), scalar(text), Some(list(text))];
         let mut last = None;
         for value in candidates.into_iter().flatten() {
-            let mut json =
-                serde_json::to_value(self).map_err(|err| Fault::new("file_invalid", err.to_string()))?;
+            let mut json = serde_json::to_value(self)
+                .map_err(|err| Fault::new(ErrorCode::FileInvalid, err.to_string()))?;
             let is_list = value.is_array();
             set(&mut json, &path, value);
             match serde_json::from_value::<Config>(json) {
@@ -267,7 +272,7 @@ impl Config {
             }
         }
         let message = format!("configuration key `{key}`: {}", last.unwrap_or_default());
-        Err(Fault::new("file_invalid", message).into())
+        Err(Fault::new(ErrorCode::FileInvalid, message).into())
     }
 
     fn check(&self) -> Result<(), Problem> {

@@ -1,5 +1,6 @@
 //! A snapshot of the files of a project.
 
+use contexture_message::ErrorCode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ impl Sources {
             let text = files.read(&path).map(Arc::from);
             let text = text.map_err(|err| Fault {
                 hint: err.hint(),
-                ..Fault::new("file_invalid", err.reason()).in_file(&path)
+                ..Fault::new(ErrorCode::FileInvalid, err.reason()).in_file(&path)
             });
             (path, text)
         };
@@ -43,7 +44,9 @@ impl Sources {
         match self.files.get(path) {
             Some(Ok(text)) => Ok(text),
             Some(Err(fault)) => Err(fault.clone().into()),
-            None => Err(Fault::new("not_found", format!("`{path}` does not exist")).in_file(path).into()),
+            None => {
+                Err(Fault::new(ErrorCode::NotFound, format!("`{path}` does not exist")).in_file(path).into())
+            }
         }
     }
 

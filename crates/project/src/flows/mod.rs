@@ -11,6 +11,7 @@
 //! 5. If no flow file and no name has changed, everything is reused. A flow whose meaning is unchanged stays the same
 //!    flow.
 
+use contexture_message::ErrorCode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -155,7 +156,7 @@ impl Flows {
     }
 }
 
-const DUPLICATE: &str = "duplicate_id";
+const DUPLICATE: ErrorCode = ErrorCode::DuplicateId;
 
 fn is_same(one: &Result<Flow, ProjectError>, other: &Result<Flow, ProjectError>) -> bool {
     match (one, other) {
@@ -231,7 +232,7 @@ impl<'a> FlowCompiler<'a> {
         let fault = |(flow, node): (&str, &str)| {
             let broken = self.owners.get(flow).filter(|it| it.definition.is_none())?;
             let message = format!("flow `{flow}` has a fault: see {}", broken.file);
-            Some(file.fault(at_node("flow_invalid", message, node, "flow")))
+            Some(file.fault(at_node(ErrorCode::FlowInvalid, message, node, "flow")))
         };
         definition.flows().into_iter().filter_map(fault).collect()
     }
@@ -242,12 +243,12 @@ impl<'a> FlowCompiler<'a> {
         let of_prompts = definition.prompts().into_iter().filter(|(name, _)| !prompts.contains(*name));
         let of_prompts = of_prompts.map(|(name, node)| {
             let (message, hint) = unknown("prompt", name, prompts.iter().map(String::as_str));
-            FlowFault { hint, ..at_node("unknown_prompt", message, node, "prompt") }
+            FlowFault { hint, ..at_node(ErrorCode::UnknownPrompt, message, node, "prompt") }
         });
         let of_tools = definition.tools().into_iter().filter(|(name, _)| !tools.contains(*name));
         let of_tools = of_tools.map(|(name, node)| {
             let (message, hint) = unknown("tool", name, tools.iter().map(String::as_str));
-            let mut fault = FlowFault { hint, ..at_node("unknown_tool", message, node, "tool") };
+            let mut fault = FlowFault { hint, ..at_node(ErrorCode::UnknownTool, message, node, "tool") };
             if let Some(idx) = file.position(&["nodes", node, "names"], name) {
                 fault.at = vec!["nodes".to_owned(), node.to_owned(), "names".to_owned(), idx];
             }
@@ -257,7 +258,7 @@ impl<'a> FlowCompiler<'a> {
     }
 }
 
-fn at_node(code: &'static str, message: String, node: &str, field: &str) -> FlowFault {
+fn at_node(code: ErrorCode, message: String, node: &str, field: &str) -> FlowFault {
     let at = ["nodes", node, field].map(str::to_owned).to_vec();
     FlowFault { code, message, at, hint: None }
 }

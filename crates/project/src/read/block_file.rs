@@ -12,6 +12,7 @@ use crate::read::reader::{Reader, changes_each_turn};
 use crate::source::decode::{Cursor, Field, Many, Raw, TimeSpan, Word};
 use crate::source::front::Document;
 use crate::source::sections::stripped;
+use contexture_message::ErrorCode;
 use contexture_template::did_you_mean;
 
 /// Recorded as a dependency of a unit that names a block.
@@ -143,7 +144,7 @@ fn agents(reader: &mut Reader<'_>, field: Field<Many<Raw>>, prompts: &BTreeSet<S
         let Some(id) = reader.take(at.word()) else { continue };
         if !prompts.contains(&id) {
             let hint = did_you_mean(&id, prompts.iter().map(String::as_str));
-            let problem = Problem::new("unknown_prompt", format!("there is no prompt `{id}`"));
+            let problem = Problem::new(ErrorCode::UnknownPrompt, format!("there is no prompt `{id}`"));
             reader.problem(problem.at(at.node.place).within("agents").hint(hint));
         }
         agents.push(id);

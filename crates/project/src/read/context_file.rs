@@ -11,14 +11,17 @@ use crate::read::reader::Reader;
 use crate::source::decode::Cursor;
 use crate::source::front::Document;
 use crate::source::sections::stripped;
+use contexture_message::ErrorCode;
 
 /// Reads a context file.
 pub(crate) fn context_file<'a>(reader: &mut Reader<'a>, document: &'a Document) -> (Context, Spot) {
     reader.problems(document.problems.clone());
     let fields: ContextFields = reader.decode(Cursor::root(&document.front));
     if let Some(at) = reader.given(fields.text) {
-        let problem =
-            Problem::new("unknown_field", "unknown field `text`: the text of a context file is its body");
+        let problem = Problem::new(
+            ErrorCode::UnknownField,
+            "unknown field `text`: the text of a context file is its body",
+        );
         reader.problem(problem.at(at.key));
     }
     let noted = reader.facts.variables.len();

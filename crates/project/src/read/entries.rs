@@ -1,5 +1,6 @@
 //! Reads `use`: context names, inline contexts, blocks, `when` and `match`.
 
+use contexture_message::ErrorCode;
 use std::sync::Arc;
 
 use contexture_compose::{Branch, Entry, MAX_DEPTH, Match, Predicate, Selector, When};
@@ -84,7 +85,8 @@ fn named(reader: &mut Reader<'_>, name: &str, place: Place, uses: &mut Vec<Use>)
         Located::Several(files) => {
             let names: Vec<String> =
                 files.iter().filter_map(|it| context_name(it)).map(|it| format!("`{it}`")).collect();
-            let problem = Problem::new("unknown_entry", format!("`{name}` may be {}", files.join(" or ")));
+            let problem =
+                Problem::new(ErrorCode::UnknownEntry, format!("`{name}` may be {}", files.join(" or ")));
             let hint = format!("name one by its path: {}", names.join(" or "));
             reader.problem(problem.at(place).sources(files.to_vec()).hint(Some(hint)));
             return Entry::Nothing;
@@ -98,7 +100,7 @@ fn named(reader: &mut Reader<'_>, name: &str, place: Place, uses: &mut Vec<Use>)
         reader.reads.extend(unit.reads.iter().cloned());
         if unit.height >= MAX_DEPTH {
             let message = format!("context `{name}` is nested more than {MAX_DEPTH} deep");
-            reader.problem(Problem::new("depth_exceeded", message).at(place));
+            reader.problem(Problem::new(ErrorCode::DepthExceeded, message).at(place));
             return Entry::Nothing;
         }
         reader.height = reader.height.max(unit.height + 1);
@@ -117,7 +119,8 @@ fn nowhere(lookup: Lookup<'_>, name: &str) -> Problem {
     let known = lookup.sources.of_kind(FileKind::Context).filter_map(context_name);
     let write = || is_plain(name).then(|| format!("write `{path}`, or an inline `context:`"));
     let hint = did_you_mean(name, known).or_else(write);
-    Problem::new("unknown_entry", format!("there is no context `{name}`, no file `{path}`")).hint(hint)
+    Problem::new(ErrorCode::UnknownEntry, format!("there is no context `{name}`, no file `{path}`"))
+        .hint(hint)
 }
 
 /// Returns the problem for a cycle of contexts; the last file of `chain` equals its first.
@@ -129,7 +132,7 @@ fn circle(lookup: Lookup<'_>, chain: &[String]) -> Problem {
     let message = format!("contexts use each other in a circle: {}", steps.join(" → "));
     let hint = "remove one of these uses, or move what both need to a context of its own".to_owned();
     let sources = chain.iter().map(source).collect();
-    Problem::new("depth_exceeded", message).sources(sources).hint(Some(hint))
+    Problem::new(ErrorCode::DepthExceeded, message).sources(sources).hint(Some(hint))
 }
 
 /// Returns the path from the file being read through `first` back to itself.
@@ -192,7 +195,7 @@ fn mapped<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> 
             None => format!("there is no entry `{}`", later.key),
         };
         let hint = format!("this version does not have entries of the kind `{}` yet", later.key);
-        reader.problem(Problem::new("unknown_entry", message).at(later.place).hint(Some(hint)));
+        reader.problem(Problem::new(ErrorCode::UnknownEntry, message).at(later.place).hint(Some(hint)));
         return Entry::Nothing;
     }
     match of_kind(&KINDS).map(|it| it.key.as_str()) {
@@ -213,10 +216,12 @@ fn mapped<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> 
         _ => {
             let known = KINDS.iter().chain(&LATER).copied();
             let problem = match pairs.first() {
-                Some(pair) => Problem::new("unknown_entry", format!("unknown kind of entry `{}`", pair.key))
-                    .at(pair.place)
-                    .hint(did_you_mean(&pair.key, known)),
-                None => Problem::new("unknown_entry", "an entry is an empty map").at(at.node.place),
+                Some(pair) => {
+                    Problem::new(ErrorCode::UnknownEntry, format!("unknown kind of entry `{}`", pair.key))
+                        .at(pair.place)
+                        .hint(did_you_mean(&pair.key, known))
+                }
+                None => Problem::new(ErrorCode::UnknownEntry, "an entry is an empty map").at(at.node.place),
             };
             reader.problem(problem);
             Entry::Nothing
@@ -296,7 +301,8 @@ fn named_block<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>
     match found[..] {
         [] => {
             let hint = did_you_mean(name, lookup.blocks.values().map(|it| it.name.as_str()));
-            let problem = Problem::new("unknown_entry", format!("there is no block `{name}`")).at(node.place);
+            let problem =
+                Problem::new(ErrorCode::UnknownEntry, format!("there is no block `{name}`")).at(node.place);
             reader.problem(problem.hint(hint));
             Entry::Nothing
         }
@@ -309,7 +315,7 @@ fn named_block<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>
         _ => {
             let files: Vec<String> = found.iter().map(|(file, _)| (*file).clone()).collect();
             let message = format!("two blocks have the name `{tag}`: {}", files.join(" and "));
-            let problem = Problem::new("duplicate_id", message).at(node.place).sources(files);
+            let problem = Problem::new(ErrorCode::DuplicateId, message).at(node.place).sources(files);
             reader.problem(problem.hint(Some("give one of them another `name`".to_owned())));
             Entry::Nothing
         }

@@ -4,6 +4,7 @@
 //! `partials/`. All partials that a template can reach are parsed with it, so rendering never looks up files. A name
 //! that is not a quoted literal finds only partials that the same template also reaches by a quoted name.
 
+use contexture_message::ErrorCode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -127,7 +128,7 @@ fn candidates(folder: &str, name: &str) -> Vec<String> {
 }
 
 fn missing(name: &str, place: Place, caller: &str, folder: &str) -> Problem {
-    Problem::new("template_error", format!("there is no partial `{name}`"))
+    Problem::new(ErrorCode::TemplateError, format!("there is no partial `{name}`"))
         .at(place)
         .in_file(caller)
         .hint(is_plain(name).then(|| format!("write it to `partials/{name}.md` or `{folder}/{name}.liquid`")))

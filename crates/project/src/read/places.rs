@@ -3,6 +3,7 @@
 //! While a file is read, its schemas, ids, tags and input keys are recorded in [`Places`], under the names that the
 //! engine's errors use. When the engine rejects a definition, [`located`] looks up the line of what the error names.
 
+use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
 
 use contexture_compose::tags::{TagError, validate_tag_name};
@@ -13,8 +14,12 @@ use crate::source::yaml::{Data, Node};
 
 /// Engine error codes for definitions that are invalid whatever the input. For the author of a file they all mean that
 /// the file is invalid.
-const OF_DEFINITIONS: [&str; 4] =
-    ["schema_invalid", "tool_name_invalid", "priority_invalid", "definition_invalid"];
+const OF_DEFINITIONS: [ErrorCode; 4] = [
+    ErrorCode::SchemaInvalid,
+    ErrorCode::ToolNameInvalid,
+    ErrorCode::PriorityInvalid,
+    ErrorCode::DefinitionInvalid,
+];
 
 /// The recorded positions of one file.
 #[derive(Clone, Debug, Default)]
@@ -89,8 +94,8 @@ pub(crate) fn located(err: &Error, files: &Files<'_>) -> Vec<Fault> {
     each.map(|it| {
         let mut fault = Fault::from(it);
         fault.file = fault.file.or_else(|| err.at().map(str::to_owned));
-        if OF_DEFINITIONS.contains(&fault.code.as_str()) {
-            "file_invalid".clone_into(&mut fault.code);
+        if OF_DEFINITIONS.contains(&fault.code) {
+            fault.code = ErrorCode::FileInvalid;
             fault.file = fault.file.or_else(|| files.first().map(|(file, _)| (*file).to_owned()));
         }
         match fault.line.is_none().then(|| place(it.kind(), &fault, files)).flatten() {

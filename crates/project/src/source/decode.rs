@@ -22,6 +22,7 @@ use serde_json::Value;
 
 use crate::error::{Place, Problem};
 use crate::source::yaml::{Data, Node, Pair};
+use contexture_message::ErrorCode;
 use contexture_template::{did_you_mean, nearest};
 
 /// A value in a file, with the path that leads to it.
@@ -369,7 +370,7 @@ fn unknown_field(key: &str, known: &[&str], advice: Option<&str>) -> Problem {
         .or_else(|| did_you_mean(key, known.iter().copied()))
         .or_else(|| setting().map(|it| format!("did you mean `{it}` under `settings`?")))
         .or_else(list);
-    Problem::new("unknown_field", format!("unknown field `{key}`")).hint(hint)
+    Problem::new(ErrorCode::UnknownField, format!("unknown field `{key}`")).hint(hint)
 }
 
 /// The deserializer: a value of the tree.

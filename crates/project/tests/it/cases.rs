@@ -49,7 +49,7 @@ fn resolve(case: &Case) -> Result<Pass, ProjectError> {
     };
     let mut options = project.options(prompt, argument("--provider"), argument("--model"));
     options.input = case.input.clone();
-    options.budget.token_budget = argument("--budget").map(|it| Tokens(it.parse().unwrap()));
+    options.overrides.budget.token_budget = argument("--budget").map(|it| Tokens(it.parse().unwrap()));
     futures::executor::block_on(prompt.resolve(options)).map_err(|err| ProjectError::from(&err))
 }
 
@@ -91,7 +91,7 @@ fn compare(pass: &Pass, what: &str, expected: &Value) -> Result<(), String> {
 fn compare_error(error: &ProjectError, expected: &Value) -> Vec<String> {
     let mut failures = Vec::new();
     let fault = &error.faults[0];
-    if fault.code != expected["code"] {
+    if fault.code != expected["code"].as_str().unwrap_or_default() {
         failures.push(format!("code {} instead of {}: {error}", fault.code, expected["code"]));
     }
     let text = format!("{error} {}", fault.sources.join(" "));

@@ -103,7 +103,7 @@ fn the_model_comes_from_the_call_then_the_prompt_then_the_configuration() {
     let chosen = |prompt: &str, provider: Option<&str>, model: Option<&str>| {
         let prompt = project.prompt(prompt).unwrap();
         let options = project.options(prompt, provider, model);
-        let window = options.limits.context_window.map(|it| it.0);
+        let window = options.target.limits.context_window.map(|it| it.0);
         let pass = futures::executor::block_on(
             prompt.resolve(contexture_compose::ResolveOptions { input: serde_json::json!({}), ..options }),
         );
@@ -114,7 +114,10 @@ fn the_model_comes_from_the_call_then_the_prompt_then_the_configuration() {
     assert_eq!(chosen("own", Some("openai"), Some("small")), ("openai/small".to_owned(), Some(10_000)));
     assert_eq!(chosen("plain", Some("gemini"), None), (String::new(), None), "not another provider's model");
     assert_eq!(
-        super::support::project(&files[1..]).options(project.prompt("plain").unwrap(), None, None).model,
+        super::support::project(&files[1..])
+            .options(project.prompt("plain").unwrap(), None, None)
+            .target
+            .model,
         None
     );
 }

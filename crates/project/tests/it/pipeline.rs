@@ -121,10 +121,10 @@ fn the_workspace_of_a_project_is_a_folder_of_it() {
         pass.request().messages[1].as_text(),
         Some("The files of the workspace, as they were when this was first asked for:\n\nmain.py")
     );
-    assert_eq!(&*pass.cached_blocks()[0].name, "provider:workspace");
+    assert_eq!(&*pass.frozen_blocks()[0].name, "provider:workspace");
 
     folder.write("app/new.py", "");
-    let options = project.options(prompt, None, None).pinned_by(&pass);
+    let options = project.options(prompt, None, None).frozen_by(&pass);
     let again = futures::executor::block_on(prompt.resolve(options)).unwrap();
     assert_eq!(again.fingerprint(), pass.fingerprint());
 }

@@ -238,7 +238,7 @@ fn a_flow_follows_its_parts_and_the_names_of_prompts() {
     files.set("flows/part.yaml", "nodes: {a: {type: llm_request, prompt: p}}\nedges: [start -> a]\n");
     let codes = |project: &mut Project| {
         let faults = project.reload().unwrap().faults;
-        faults.into_iter().map(|it| it.code).collect::<Vec<_>>()
+        faults.into_iter().map(|it| it.code.to_string()).collect::<Vec<_>>()
     };
     assert!(codes(&mut project).contains(&"unknown_prompt".to_owned()));
     files.set("prompts/p.md", "P.");

@@ -1,11 +1,11 @@
 //! Errors in OpenAI's shape: `{"error": {"message", "type", "param", "code"}}`, with the status that its clients know.
 
 use axum::Json;
-use axum::body::to_bytes;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use contexture_message::ErrorCode;
 use serde_json::{Value, json};
 
 use crate::Problem;
@@ -68,7 +68,7 @@ impl IntoResponse for ChatError {
 impl<E: Into<Problem>> From<E> for ChatError {
     fn from(err: E) -> Self {
         let problem = err.into();
-        let (status, code) = known(problem.code(), problem.status());
+        let (status, code) = known(&problem);
         Self {
             status,
             message: problem.detail().to_owned(),
@@ -79,20 +79,23 @@ impl<E: Into<Problem>> From<E> for ChatError {
     }
 }
 
-/// Returns OpenAI's name for a problem; problems without one keep ours.
-fn known(code: &str, status: StatusCode) -> (StatusCode, &str) {
+/// Returns OpenAI's status and name for a problem; problems without one keep ours.
+fn known(problem: &Problem) -> (StatusCode, &'static str) {
+    let code = problem.code();
     match code {
-        "unauthorized" => (StatusCode::UNAUTHORIZED, "invalid_api_key"),
-        "rate_limited" | "too_many_requests" | "queue_full" | "model_rate_limited" => {
+        ErrorCode::Unauthorized => (StatusCode::UNAUTHORIZED, "invalid_api_key"),
+        ErrorCode::RateLimited | ErrorCode::QueueFull | ErrorCode::ModelRateLimited => {
             (StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded")
         }
-        "prompt_too_long" | "budget_exceeded" => (StatusCode::BAD_REQUEST, "context_length_exceeded"),
-        "guardrail_blocked" | "model_refused" => (StatusCode::BAD_REQUEST, "content_filter"),
-        "model_not_found" => (StatusCode::NOT_FOUND, code),
-        "model_overloaded" => (StatusCode::SERVICE_UNAVAILABLE, code),
-        "model_timed_out" => (StatusCode::GATEWAY_TIMEOUT, code),
-        code if status == StatusCode::UNPROCESSABLE_ENTITY => (StatusCode::BAD_REQUEST, code),
-        code => (status, code),
+        ErrorCode::PromptTooLong | ErrorCode::BudgetExceeded => {
+            (StatusCode::BAD_REQUEST, "context_length_exceeded")
+        }
+        ErrorCode::GuardrailBlocked | ErrorCode::ModelRefused => (StatusCode::BAD_REQUEST, "content_filter"),
+        ErrorCode::ModelNotFound => (StatusCode::NOT_FOUND, code.as_str()),
+        ErrorCode::ModelOverloaded => (StatusCode::SERVICE_UNAVAILABLE, code.as_str()),
+        ErrorCode::ModelTimedOut => (StatusCode::GATEWAY_TIMEOUT, code.as_str()),
+        _ if problem.status() == StatusCode::UNPROCESSABLE_ENTITY => (StatusCode::BAD_REQUEST, code.as_str()),
+        _ => (problem.status(), code.as_str()),
     }
 }
 
@@ -107,7 +110,6 @@ fn is_openai_client(headers: &HeaderMap) -> bool {
 /// Converts problem documents of these routes into OpenAI's shape, including those of the gate. It must be outside of
 /// every layer that responds with problems.
 pub async fn in_openai_shape(request: Request, next: Next) -> Response {
-    const LARGEST: usize = 64 * 1024;
     let path = request.uri().path();
     let is_ours = path == "/v1/chat/completions" || path == "/v1/models" || path.starts_with("/v1/models/");
     // Features of OpenAI's API that we do not have, requested by one of its clients.
@@ -115,27 +117,10 @@ pub async fn in_openai_shape(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let is_missing = matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
     let is_ours = is_ours || (may_be_theirs && is_missing);
-    let kind = response.headers().get(header::CONTENT_TYPE);
-    if !is_ours || kind.is_none_or(|it| it != "application/problem+json") {
-        return response;
-    }
-    let (parts, body) = response.into_parts();
-    let document: Value = match to_bytes(body, LARGEST).await {
-        Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
-        Err(_) => Value::Null,
-    };
-    let text = |name: &str| document[name].as_str().map(str::to_owned);
-    let code = text("code").unwrap_or_default();
-    let (status, code) = known(&code, parts.status);
-    let error = ChatError {
-        status,
-        message: text("detail").unwrap_or_default(),
-        param: text("at"),
-        code: Some(code.to_owned()),
-        retry_after: document["retry_after"].as_u64(),
-    };
-    let mut shaped = error.into_response();
-    for (name, value) in &parts.headers {
+    let problem = response.extensions().get::<Problem>().filter(|_| is_ours).cloned();
+    let Some(problem) = problem else { return response };
+    let mut shaped = ChatError::from(problem).into_response();
+    for (name, value) in response.headers() {
         if name != header::CONTENT_TYPE && name != header::CONTENT_LENGTH {
             shaped.headers_mut().insert(name.clone(), value.clone());
         }

@@ -1,5 +1,6 @@
 //! `POST /v1/chat/completions`.
 
+use contexture_message::ErrorCode;
 use std::sync::Arc;
 
 use axum::Json;
@@ -115,7 +116,7 @@ async fn prompt_of(
     }
     let (loaded, request) = (Arc::clone(loaded), request.clone());
     let compiled = tokio::task::spawn_blocking(move || named(&loaded, &request)).await;
-    compiled.map_err(|_| Problem::new("panicked", "the server made a mistake"))?
+    compiled.map_err(|_| Problem::new(ErrorCode::Panicked, "the server made a mistake"))?
 }
 
 /// Returns the prompt that a request names, and the model if it names one of those.
@@ -167,7 +168,7 @@ async fn session_of(
 }
 
 fn not_plain(header: &str) -> Problem {
-    Problem::new("header_invalid", format!("`{header}` is not plain text")).at(header)
+    Problem::new(ErrorCode::HeaderInvalid, format!("`{header}` is not plain text")).at(header)
 }
 
 /// Whether an SDK marks the request as a retry.
@@ -220,7 +221,7 @@ impl Turn {
     async fn outcome(&mut self) -> Result<Outcome, ChatError> {
         let outcome = (&mut self.outcome).await;
         self.guard.take().map(DropGuard::disarm);
-        let dropped = |_| Problem::new("cancelled", "the turn was dropped");
+        let dropped = |_| Problem::new(ErrorCode::Cancelled, "the turn was dropped");
         Ok(outcome.map_err(dropped)?.map_err(|err| error_of(err, &self.stop_cause))?)
     }
 }

@@ -5,7 +5,7 @@
 //! it.
 
 use contexture_history::{Item, Limit, TurnNo};
-use contexture_message::{Message, Part, Role, ToolOutput, ToolResult};
+use contexture_message::{ErrorCode, Message, Part, Role, ToolOutput, ToolResult};
 use contexture_session::{IsolatedStart, NewItem, Session, SessionError, Thread};
 use serde_json::json;
 
@@ -50,7 +50,7 @@ impl From<LocateError> for Problem {
             LocateError::Session(err) => err.into(),
             LocateError::Unexpected(call) => {
                 let shown = LocateError::Unexpected(crate::input::shown(&call).to_string());
-                Problem::new("tool_result_unexpected", shown.to_string()).at("messages")
+                Problem::new(ErrorCode::ToolResultUnexpected, shown.to_string()).at("messages")
             }
         }
     }

@@ -3,6 +3,7 @@
 //! The configuration limits how many run concurrently; the others are recorded as due and start when a slot is free,
 //! here or on another instance. A waiting run has neither a task nor a slot.
 
+use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -144,9 +145,9 @@ impl Drivers {
                 self.stuck().remove(&run);
             }
             Err(err) => {
-                tracing::warn!(run = %run.1, code = err.code(), error = %err, "a run can't be driven now");
+                tracing::warn!(run = %run.1, code = err.code().as_str(), error = %err, "a run can't be driven now");
                 // A store that was away is soon there again; then the run is due when its lease has passed.
-                if err.code() != "store_unavailable" {
+                if err.code() != ErrorCode::StoreUnavailable {
                     self.stuck().insert(run, Instant::now());
                 }
             }

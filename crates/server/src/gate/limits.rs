@@ -1,5 +1,6 @@
 //! Rate limits of keys: requests per minute, and concurrent requests.
 
+use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -57,11 +58,11 @@ impl Limits {
         // Concurrency is checked first, so a request refused for it does not count against the rate limit.
         if concurrent > 0 && usage.running.load(Ordering::Relaxed) >= concurrent {
             let text = format!("{concurrent} requests of this key run at the same time, which is its limit");
-            return Err(Problem::new("rate_limited", text).retry_after(1));
+            return Err(Problem::new(ErrorCode::RateLimited, text).retry_after(1));
         }
         usage.bucket.take(per_minute, now).map_err(|wait| {
             let text = format!("this key may make {per_minute} requests a minute");
-            Problem::new("rate_limited", text).retry_after(wait.as_secs_f64().ceil().max(1.0) as u64)
+            Problem::new(ErrorCode::RateLimited, text).retry_after(wait.as_secs_f64().ceil().max(1.0) as u64)
         })?;
         usage.running.fetch_add(1, Ordering::Relaxed);
         Ok(RunningRequest(Arc::clone(&usage.running)))

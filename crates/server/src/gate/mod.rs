@@ -11,6 +11,7 @@ mod keys;
 mod limits;
 mod origin;
 
+use contexture_message::ErrorCode;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -78,7 +79,7 @@ impl Gate {
                 let caller = Caller { tenant: key.tenant, key: Some(key.id), admin: key.admin };
                 Ok((caller, Some(running)))
             }
-            KeyCheck::Rejected => Err(Problem::new("unauthorized", "a valid API key is needed")
+            KeyCheck::Rejected => Err(Problem::new(ErrorCode::Unauthorized, "a valid API key is needed")
                 .hint("send `Authorization: Bearer KEY`; `contexture keys create` makes one")),
         }
     }

@@ -8,6 +8,7 @@
 //!    configuration allows;
 //! 2. an `Origin` is the server's own, or one that the configuration allows.
 
+use contexture_message::ErrorCode;
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, Uri, header};
@@ -26,7 +27,7 @@ pub(super) fn check(uri: &Uri, headers: &HeaderMap, allowed: &[String]) -> Resul
     {
         let hint = "ask for `127.0.0.1` or `localhost`; a server with API keys takes any name";
         let text = format!("`{}` is not a name of this machine", crate::input::shown(host));
-        return Err(Problem::new("host_forbidden", text).hint(hint));
+        return Err(Problem::new(ErrorCode::HostForbidden, text).hint(hint));
     }
     let Some(origin) = text(header::ORIGIN) else { return Ok(()) };
     let is_allowed = |it: &String| it == "*" || it.trim_end_matches('/').eq_ignore_ascii_case(origin);
@@ -37,7 +38,7 @@ pub(super) fn check(uri: &Uri, headers: &HeaderMap, allowed: &[String]) -> Resul
         return Ok(());
     }
     let text = format!("web pages of `{}` may not call this server", crate::input::shown(origin));
-    Err(Problem::new("origin_forbidden", text).hint("`server.cors_origins` lists those that may"))
+    Err(Problem::new(ErrorCode::OriginForbidden, text).hint("`server.cors_origins` lists those that may"))
 }
 
 /// Returns the name in `name:port`.
@@ -66,7 +67,7 @@ mod tests {
             pairs.map(|(name, it)| (HeaderName::from_static(name), HeaderValue::from_static(it))).collect();
         let allowed: Vec<String> = allowed.iter().map(|it| (*it).to_owned()).collect();
         let checked = check(&Uri::from_static("/v1/sessions"), &headers, &allowed);
-        checked.map_or_else(|it| it.code().to_owned(), |()| "fine".to_owned())
+        checked.map_or_else(|it| it.code().to_string(), |()| "fine".to_owned())
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Errors of listening.
 
+use contexture_message::ErrorCode;
 use contexture_session::StoreError;
 
 /// Errors of listening.
@@ -52,13 +53,15 @@ pub enum ListenError {
 
 impl ListenError {
     /// Returns the stable code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Address { .. } | Self::HalfTls { .. } | Self::TlsFile { .. } => "server_config_invalid",
-            Self::Bind { .. } => "listen_failed",
-            Self::NoKeys { .. } => "keys_missing",
-            Self::Store(StoreError::Damaged { .. }) => "store_damaged",
-            Self::Store(_) => "store_unavailable",
+            Self::Address { .. } | Self::HalfTls { .. } | Self::TlsFile { .. } => {
+                ErrorCode::ServerConfigInvalid
+            }
+            Self::Bind { .. } => ErrorCode::ListenFailed,
+            Self::NoKeys { .. } => ErrorCode::KeysMissing,
+            Self::Store(StoreError::Damaged { .. }) => ErrorCode::StoreDamaged,
+            Self::Store(_) => ErrorCode::StoreUnavailable,
         }
     }
 

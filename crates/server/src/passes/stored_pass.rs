@@ -7,7 +7,7 @@ use contexture::PassDocument;
 use contexture_agent::answer_in;
 use contexture_compose::Explanation;
 use contexture_history::{Seq, Timestamp, TurnNo};
-use contexture_message::{Message, Request, Usage};
+use contexture_message::{ErrorCode, Message, Request, Usage};
 use contexture_session::records::{Record, Records, StreamKey};
 use contexture_session::{SessionError, SessionId, SessionKey, Sessions, StoreError, Tenant, ThreadId};
 use contexture_wire::{Target, encode_request};
@@ -28,7 +28,8 @@ pub(crate) struct PassId {
 
 impl FromPath for PassId {
     fn from_path(text: String) -> Result<Self, Problem> {
-        let wrong = || Problem::new("path_invalid", format!("`{}` is not the id of a pass", shown(&text)));
+        let wrong =
+            || Problem::new(ErrorCode::PathInvalid, format!("`{}` is not the id of a pass", shown(&text)));
         let (session, number) = text.rsplit_once('.').ok_or_else(wrong)?;
         let number = number.parse().ok().filter(|it| *it > 0).ok_or_else(wrong)?;
         Ok(Self { session: SessionId::parse(session)?, number })
@@ -117,15 +118,18 @@ impl StoredPass {
     /// Returns the body that went over the wire, to the byte.
     pub(crate) fn body(&self) -> Result<String, Problem> {
         let none = || {
-            let problem = Problem::new("not_found", format!("pass `{}` was not sent over a wire", self.id));
+            let problem =
+                Problem::new(ErrorCode::NotFound, format!("pass `{}` was not sent over a wire", self.id));
             problem.hint("its model runs in the server itself")
         };
         let wire = self.manifest.wire.as_ref().ok_or_else(none)?;
         let body = encode_request(&wire.target, &self.request()?).body.to_string();
         match chunks::hash(&body) == wire.hash {
             true => Ok(body),
-            false => Err(Problem::new("pass_differs", format!("pass `{}` is not what was sent", self.id))
-                .hint("another version of the server kept it")),
+            false => {
+                Err(Problem::new(ErrorCode::PassDiffers, format!("pass `{}` is not what was sent", self.id))
+                    .hint("another version of the server kept it"))
+            }
         }
     }
 }
@@ -152,7 +156,7 @@ pub(crate) async fn answer(
 }
 
 fn damaged(id: &PassId, reason: &str) -> Problem {
-    Problem::new("store_damaged", format!("pass `{id}` can't be read: {reason}"))
+    Problem::new(ErrorCode::StoreDamaged, format!("pass `{id}` can't be read: {reason}"))
 }
 
 fn stream(tenant: &Tenant, session: &SessionId) -> StreamKey {
@@ -167,7 +171,7 @@ pub(crate) async fn load(records: &dyn Records, tenant: &Tenant, id: &PassId) ->
         let extent = records.extent(stream(tenant, &id.session)).await?;
         let is_forgotten = id.number <= extent.forgotten;
         return Err(match is_forgotten {
-            true => Problem::new("pass_expired", format!("pass `{id}` is not kept any more")),
+            true => Problem::new(ErrorCode::PassExpired, format!("pass `{id}` is not kept any more")),
             false => Problem::not_found("pass", &id.to_string()),
         });
     };
@@ -181,8 +185,9 @@ pub(crate) async fn load(records: &dyn Records, tenant: &Tenant, id: &PassId) ->
     let keys = hashes.into_iter().map(|it| key_of(&session, CHUNK, it)).collect();
     let found = records.documents(keys).await?;
     let chunks: BTreeMap<String, String> = found.into_iter().map(|it| (it.key.name, it.data)).collect();
-    chunks::join(&mut stored_pass.manifest.document, &chunks)
-        .map_err(|_| Problem::new("pass_expired", format!("pass `{id}` is not kept whole any more")))?;
+    chunks::join(&mut stored_pass.manifest.document, &chunks).map_err(|_| {
+        Problem::new(ErrorCode::PassExpired, format!("pass `{id}` is not kept whole any more"))
+    })?;
     Ok(stored_pass)
 }
 

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use contexture_agent::{Decision, Pending, Verdict};
+use contexture_message::ErrorCode;
 use contexture_session::{SessionId, SessionKey, ThreadId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -62,8 +63,9 @@ pub(crate) async fn decide(
     let (thread, turn) = place(&id)?;
     let session = thread.session();
     let thread = thread_of(&app, &caller, &session, Some(thread.to_string())).await?;
-    let not_waiting =
-        || Problem::new("approval_not_waiting", format!("nothing waits for approval `{}`", shown(&id)));
+    let not_waiting = || {
+        Problem::new(ErrorCode::ApprovalNotWaiting, format!("nothing waits for approval `{}`", shown(&id)))
+    };
     let (loaded, prompt) = waiting_prompt(&app, &thread, &turn).await.map_err(|_| not_waiting())?;
     let verdict = match request.verdict {
         VerdictName::Approve => Verdict::Approve,
@@ -78,7 +80,8 @@ pub(crate) async fn decide(
 
 /// Reads the thread and the turn from the id of an approval. The id of a call may hold anything.
 fn place(id: &str) -> Result<(ThreadId, String), Problem> {
-    let wrong = || Problem::new("path_invalid", format!("`{}` is not the id of an approval", shown(id)));
+    let wrong =
+        || Problem::new(ErrorCode::PathInvalid, format!("`{}` is not the id of an approval", shown(id)));
     let is_turn = |it: &str| it.strip_prefix('t').is_some_and(|it| it.parse::<u64>().is_ok());
     let pieces: Vec<&str> = id.split(':').collect();
     let at = pieces.iter().position(|it| is_turn(it)).filter(|at| *at > 0 && at + 1 < pieces.len());

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use contexture_agent::{CompactRequest, RunSpec};
 use contexture_compose::Scope;
+use contexture_message::ErrorCode;
 use contexture_session::{ArchiveInfo, SessionId, Thread};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -175,7 +176,7 @@ pub(crate) async fn undo(
         thread.archives().await?.into_iter().filter(|it| it.holds).map(|it| it.archived.number).max();
     if newest != Some(number) {
         let text = format!("archive {number} is not the newest: only that one can be taken back");
-        return Err(Problem::new("version_conflict", text));
+        return Err(Problem::new(ErrorCode::VersionConflict, text));
     }
     thread.undo().await?;
     let act = AuditEvent::of(&caller, "compaction.undone", thread.id().as_str());

@@ -295,7 +295,7 @@ impl Follow {
 /// Returns the last frame of a turn whose end is not on record. It has no id, since it is not an event of the log.
 fn unrecorded_frame(err: AgentError) -> Option<String> {
     let AgentError::Unrecorded(_) = &err else { return None };
-    let event = Event::Error { code: err.code().to_owned(), message: err.to_string() };
+    let event = Event::Error { code: err.code().into(), message: err.to_string() };
     Some(format!("event: error\ndata: {}\n\n", serde_json::to_value(event).ok()?))
 }
 

@@ -210,7 +210,7 @@ pub(crate) struct DamagedRunView {
 impl From<DamagedRun> for DamagedRunView {
     fn from(damaged: DamagedRun) -> Self {
         let DamagedRun { run, error } = damaged;
-        let error = NodeErrorView { code: error.code().to_owned(), message: error.to_string() };
+        let error = NodeErrorView { code: error.code().into(), message: error.to_string() };
         Self { run: run.to_string(), error }
     }
 }

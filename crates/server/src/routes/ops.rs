@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::get;
+use contexture_message::ErrorCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -42,13 +43,13 @@ async fn alive() -> Json<Health> {
 
 async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
     if app.0.running_turns.is_stopping() {
-        return Err(Problem::new("shutting_down", "the server stops"));
+        return Err(Problem::new(ErrorCode::ShuttingDown, "the server stops"));
     }
     // The store's location and error are logged only: this route needs no key.
     match app.0.readiness.ask(&*app.0.records, &*app.0.time).await {
         Outcome::Ready => Ok(Json(Health { status: "ready" })),
-        Outcome::Failed => Err(Problem::new("store_unavailable", "the store can't be written")),
-        Outcome::Late => Err(Problem::new("store_unavailable", "the store does not answer in time")),
+        Outcome::Failed => Err(Problem::new(ErrorCode::StoreUnavailable, "the store can't be written")),
+        Outcome::Late => Err(Problem::new(ErrorCode::StoreUnavailable, "the store does not answer in time")),
     }
 }
 

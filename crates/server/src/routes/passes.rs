@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use contexture::PassDiff;
-use contexture_message::Delta;
+use contexture_message::{Delta, ErrorCode};
 use contexture_model::ModelCall;
 use contexture_session::SessionId;
 use futures::StreamExt;
@@ -165,7 +165,7 @@ pub(crate) async fn diff(
     let (before, now) = (before.document()?, now.document()?);
     // Long texts take their time to compare.
     let diff = tokio::task::spawn_blocking(move || PassDiff::of(&before, &now).document()).await;
-    diff.map(Json).map_err(|_| Problem::new("panicked", "the passes can't be compared"))
+    diff.map(Json).map_err(|_| Problem::new(ErrorCode::Panicked, "the passes can't be compared"))
 }
 
 /// Return the body that went over the wire, to the byte.
@@ -226,5 +226,5 @@ pub(crate) async fn replay(
             }));
         }
     }
-    Err(Problem::new("model_malformed", "the model's answer broke off"))
+    Err(Problem::new(ErrorCode::ModelMalformed, "the model's answer broke off"))
 }

@@ -1,5 +1,6 @@
 //! Prompts: list, show, resolve, inspect, run once.
 
+use contexture_message::ErrorCode;
 use std::sync::Arc;
 
 use axum::Json;
@@ -7,7 +8,9 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use contexture_agent::resolve_reminded;
-use contexture_compose::{Pass, Prompt, ResolveOptions};
+use contexture_compose::{
+    Additions, CallOverrides, Conversation, InFlightTurn, Pass, Prompt, ResolveOptions,
+};
 use contexture_history::Turn;
 use contexture_project::Fault;
 use contexture_session::{MemoryStore, SessionConfig, SessionStart, Sessions};
@@ -67,7 +70,7 @@ pub(crate) struct FaultView {
 
 impl From<&Fault> for FaultView {
     fn from(fault: &Fault) -> Self {
-        Self { code: fault.code.clone(), message: fault.message.clone(), at: fault.at() }
+        Self { code: fault.code.into(), message: fault.message.clone(), at: fault.at() }
     }
 }
 
@@ -201,15 +204,18 @@ async fn pass(app: &App, caller: &Caller, id: &str, asked: &PassRequest) -> Resu
     let prompt = loaded.prompt(Some(id))?;
     request.check_unkept()?;
     let run = request.run_request(caller, None, None, app.0.time.now())?;
-    let said = run.user.clone();
+    let said = run.user.map(|it| InFlightTurn::New(Turn::new("in_flight", vec![it])));
+    let tools = run.spec.client_tools.into_iter().map(Into::into).collect();
     let options = ResolveOptions {
         input: run.spec.input,
         scope: run.spec.scope,
-        settings: run.spec.settings,
-        blocks: run.blocks,
-        tools: run.spec.client_tools.into_iter().map(Into::into).collect(),
-        budget: asked.budget(),
-        in_flight_turn: said.map(|it| Turn::new("in_flight", vec![it])),
+        overrides: CallOverrides {
+            settings: run.spec.settings,
+            budget: asked.budget(),
+            ..CallOverrides::default()
+        },
+        additions: Additions { tools, blocks: run.blocks, ..Additions::default() },
+        conversation: Conversation { turn: said, ..Conversation::default() },
         engine: Some(contexture::engine()),
         ..loaded.project.options(&prompt, None, run.spec.model.as_deref())
     };
@@ -235,7 +241,8 @@ pub(crate) async fn run(
     let loaded = app.loaded();
     let prompt = loaded.prompt(Some(&id))?;
     if wants_events(&headers)? {
-        let problem = Problem::new("not_acceptable", "a run without a session has no events to follow");
+        let problem =
+            Problem::new(ErrorCode::NotAcceptable, "a run without a session has no events to follow");
         return Err(problem.hint("`POST /v1/sessions/{id}/turns` streams"));
     }
     request.check_unkept()?;

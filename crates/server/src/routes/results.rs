@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use contexture_agent::{AnswerRequest, Pending};
 use contexture_compose::Prompt;
-use contexture_message::ToolOutput;
+use contexture_message::{ErrorCode, ToolOutput};
 use contexture_session::{SessionId, SessionKey, Thread};
 use serde::Deserialize;
 use serde_json::Value;
@@ -64,7 +64,7 @@ impl ResultOf {
             _ => {
                 let text =
                     format!("the result of `{}` needs either `output` or `error`", shown(&self.call_id));
-                return Err(Problem::new("body_invalid", text).at("results"));
+                return Err(Problem::new(ErrorCode::BodyInvalid, text).at("results"));
             }
         };
         Ok((self.call_id, output))
@@ -105,7 +105,7 @@ pub(crate) async fn waiting_prompt(
 ) -> Result<(Arc<LoadedProject>, Prompt), Problem> {
     let not_waiting = || {
         let text = format!("turn `{}` of thread `{}` waits for nothing", shown(turn), thread.id());
-        Problem::new("turn_not_suspended", text)
+        Problem::new(ErrorCode::TurnNotSuspended, text)
     };
     let pending = Pending::of(thread).await?.filter(|it| it.turn.to_string() == turn);
     let pending = pending.ok_or_else(not_waiting)?;

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use contexture_flow::{RunId, RunInfo, RunList, RunStart, RunStatus, Runtime};
+use contexture_message::ErrorCode;
 use contexture_session::SessionId;
 use serde::Deserialize;
 use serde_json::Value;
@@ -68,7 +69,7 @@ pub(crate) async fn start(
     let info = runs.info(&run).await?;
     if info.flow != flow.id() {
         let text = format!("the `Idempotency-Key` began a run of flow `{}`", info.flow);
-        return Err(Problem::new("already_exists", text).at("Idempotency-Key"));
+        return Err(Problem::new(ErrorCode::AlreadyExists, text).at("Idempotency-Key"));
     }
     app.0.audit.note(&AuditEvent::of(&caller, "run.started", &run.to_string()).detail(flow.id()));
     app.0.drivers.drive(&caller.tenant, &run);
@@ -83,7 +84,10 @@ pub(crate) async fn start(
 /// Refuses what this instance could not drive any more.
 fn check_open(app: &App) -> Result<(), Problem> {
     match app.0.drivers.is_stopping() {
-        true => Err(Problem::new("shutting_down", "the server stops and begins no more runs").retry_after(1)),
+        true => {
+            Err(Problem::new(ErrorCode::ShuttingDown, "the server stops and begins no more runs")
+                .retry_after(1))
+        }
         false => Ok(()),
     }
 }
@@ -150,7 +154,7 @@ pub(crate) async fn list(
     };
     let page = app.flow_runs(&caller).list(&list).await?;
     for it in &page.damaged {
-        tracing::warn!(run = %it.run, code = it.error.code(), error = %it.error, "a run can't be listed");
+        tracing::warn!(run = %it.run, code = it.error.code().as_str(), error = %it.error, "a run can't be listed");
     }
     Ok(Json(RunPage {
         runs: page.runs.into_iter().map(RunView::from).collect(),
@@ -248,7 +252,10 @@ pub(crate) async fn answer(
     JsonBody(answer): JsonBody<NewAnswer>,
 ) -> Result<(StatusCode, Json<RunView>), Problem> {
     if wait.len() > MAX_WAIT || wait.chars().any(char::is_control) {
-        return Err(Problem::new("path_invalid", format!("`{}` is not the id of a wait", shown(&wait))));
+        return Err(Problem::new(
+            ErrorCode::PathInvalid,
+            format!("`{}` is not the id of a wait", shown(&wait)),
+        ));
     }
     app.flow_runs(&caller).answer(&run, &wait, answer.value).await?;
     driven(&app, &caller, &run, RunStatus::Waiting).await

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use contexture_history::{Item, Limit, Seq};
-use contexture_message::Tokens;
+use contexture_message::{ErrorCode, Tokens};
 use contexture_session::{
     SessionError, SessionId, SessionInfo, SessionKey, SessionStart, StoreError, Thread, ThreadId, ThreadInfo,
 };
@@ -110,7 +110,7 @@ pub(crate) fn labelled(label: Option<String>) -> Result<Option<String>, Problem>
     match label.as_ref().map(|it| it.chars().count()) {
         Some(n) if n > MAX_LABEL => {
             let text = format!("the label has {n} characters; it has at most {MAX_LABEL}");
-            Err(Problem::new("body_invalid", text).at("label"))
+            Err(Problem::new(ErrorCode::BodyInvalid, text).at("label"))
         }
         _ => Ok(label),
     }
@@ -119,9 +119,10 @@ pub(crate) fn labelled(label: Option<String>) -> Result<Option<String>, Problem>
 /// Checks the number at which a page starts. Stores can't count further than this.
 pub(crate) fn numbered(before: Option<u64>) -> Result<Option<u64>, Problem> {
     match before {
-        Some(it) if i64::try_from(it).is_err() => {
-            Err(Problem::new("query_invalid", format!("`before` is {it}, which is not a page number")))
-        }
+        Some(it) if i64::try_from(it).is_err() => Err(Problem::new(
+            ErrorCode::QueryInvalid,
+            format!("`before` is {it}, which is not a page number"),
+        )),
         it => Ok(it),
     }
 }
@@ -130,7 +131,9 @@ pub(crate) fn numbered(before: Option<u64>) -> Result<Option<u64>, Problem> {
 pub(crate) fn limited(limit: Option<u32>, default: u32, most: u32) -> Result<usize, Problem> {
     match limit.unwrap_or(default) {
         it if it >= 1 && it <= most => Ok(it as usize),
-        it => Err(Problem::new("query_invalid", format!("`limit` is {it}; it goes from 1 to {most}"))),
+        it => {
+            Err(Problem::new(ErrorCode::QueryInvalid, format!("`limit` is {it}; it goes from 1 to {most}")))
+        }
     }
 }
 
@@ -303,18 +306,23 @@ pub(crate) async fn items(
     let n = limited(query.limit, 100, 10_000)?;
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
     let limit = match query.tokens {
-        Some(0) => return Err(Problem::new("query_invalid", "`tokens` is 0; it is at least 1")),
+        Some(0) => return Err(Problem::new(ErrorCode::QueryInvalid, "`tokens` is 0; it is at least 1")),
         Some(tokens) => Limit::Tokens(Tokens(tokens)),
         None => Limit::Turns(n),
     };
     let view = query.view.unwrap_or(ViewName::Client);
     let (items, before) = match (view, numbered(query.before)?, query.tokens) {
-        (_, Some(0), _) => return Err(Problem::new("query_invalid", "`before` is 0; it is at least 1")),
+        (_, Some(0), _) => {
+            return Err(Problem::new(ErrorCode::QueryInvalid, "`before` is 0; it is at least 1"));
+        }
         (ViewName::History, Some(_), _) => {
-            return Err(Problem::new("input_invalid", "`before` is for the views `client` and `all`"));
+            return Err(Problem::new(
+                ErrorCode::InputInvalid,
+                "`before` is for the views `client` and `all`",
+            ));
         }
         (_, Some(_), Some(_)) => {
-            return Err(Problem::new("input_invalid", "`before` and `tokens` exclude each other"));
+            return Err(Problem::new(ErrorCode::InputInvalid, "`before` and `tokens` exclude each other"));
         }
         (ViewName::History, None, _) => {
             let limit = match limit {

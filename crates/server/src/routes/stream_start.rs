@@ -1,6 +1,7 @@
 //! The start of an event stream: after a number, or with the next event.
 
 use axum::http::HeaderMap;
+use contexture_message::ErrorCode;
 use contexture_session::records::Extent;
 
 use crate::Problem;
@@ -31,12 +32,12 @@ impl StreamStart {
             StreamStart::Latest => Ok(extent.last),
             StreamStart::Number(number) if number > extent.last => {
                 let text = format!("there is no event {number}: the newest is {}", extent.last);
-                Err(Problem::new("header_invalid", text).at("Last-Event-ID"))
+                Err(Problem::new(ErrorCode::HeaderInvalid, text).at("Last-Event-ID"))
             }
             StreamStart::Number(0) => Ok(extent.forgotten),
             StreamStart::Number(number) if number < extent.forgotten => {
                 let text = format!("events up to {} are not kept any more", extent.forgotten);
-                Err(Problem::new("events_expired", text)
+                Err(Problem::new(ErrorCode::EventsExpired, text)
                     .hint("read the items of the session, and follow with `after=latest`"))
             }
             StreamStart::Number(number) => Ok(number),
@@ -54,6 +55,6 @@ fn parse(text: &str, place: &str) -> Result<StreamStart, Problem> {
 }
 
 fn no_number(text: &str, place: &str) -> Problem {
-    let code = if place == "after" { "query_invalid" } else { "header_invalid" };
+    let code = if place == "after" { ErrorCode::QueryInvalid } else { ErrorCode::HeaderInvalid };
     Problem::new(code, format!("`{}` is not the id of an event", shown(text))).at(place)
 }

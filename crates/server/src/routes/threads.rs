@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
-use contexture_message::{Message, Role};
+use contexture_message::{ErrorCode, Message, Role};
 use contexture_session::{
     IsolatedStart, ModelChoice, Policy, SessionId, SessionKey, Thread, ThreadId, ThreadKind,
 };
@@ -74,7 +74,7 @@ fn model_choice(name: &str) -> Result<ModelChoice, Problem> {
     let (provider, model) =
         name.split_once('/').filter(|(a, b)| !a.is_empty() && !b.is_empty()).ok_or_else(|| {
             let text = format!("`{}` is not `provider/model`", crate::input::shown(name));
-            Problem::new("body_invalid", text).at("model")
+            Problem::new(ErrorCode::BodyInvalid, text).at("model")
         })?;
     Ok(ModelChoice { provider: provider.to_owned(), model: model.to_owned() })
 }
@@ -83,11 +83,12 @@ fn model_choice(name: &str) -> Result<ModelChoice, Problem> {
 fn appended(message: Message) -> Result<Message, Problem> {
     match message.role {
         Role::System => {
-            let problem = Problem::new("message_invalid", "a thread has instructions, not system messages");
+            let problem =
+                Problem::new(ErrorCode::MessageInvalid, "a thread has instructions, not system messages");
             Err(problem.hint("`PUT /v1/threads/{id}/instructions` sets them"))
         }
         Role::User if message.is_blank() => Err(Problem::new(
-            "message_invalid",
+            ErrorCode::MessageInvalid,
             "a message of the user is blank: it has neither text nor attachments",
         )),
         Role::User | Role::Assistant | Role::Tool => Ok(message),
@@ -155,7 +156,7 @@ pub(crate) async fn delete(
     let thread = open(&app, &caller, &id).await?;
     let head = app.0.sessions.store().head(thread.key().clone()).await?;
     if head.is_some_and(|it| it.info.kind == ThreadKind::Main) {
-        return Err(Problem::new("main_thread", format!("`{id}` is the main thread of its session")));
+        return Err(Problem::new(ErrorCode::MainThread, format!("`{id}` is the main thread of its session")));
     }
     let session = app.sessions(&caller).open(&id.session()).await?;
     match session.release(&id).await? {
@@ -216,7 +217,7 @@ pub(crate) async fn append(
     let key = idempotency_key(&headers)?;
     let messages = new.messages.into_iter().map(appended).collect::<Result<Vec<_>, _>>()?;
     if messages.is_empty() {
-        return Err(Problem::new("body_invalid", "there is nothing to append").at("messages"));
+        return Err(Problem::new(ErrorCode::BodyInvalid, "there is nothing to append").at("messages"));
     }
     let thread = open(&app, &caller, &id).await?.with_policy(new.policy);
     match key {

@@ -3,7 +3,7 @@
 use contexture_agent::{ApprovalRequest, Outcome, RunRequest, RunSpec};
 use contexture_compose::{Budget, InlineBlock, SchemaValidator, Scope};
 use contexture_history::{Timestamp, TurnStatus};
-use contexture_message::{Message, Part, Role, Settings, Tokens, ToolCall, ToolDefinition};
+use contexture_message::{ErrorCode, Message, Part, Role, Settings, Tokens, ToolCall, ToolDefinition};
 use contexture_session::{Policy, SessionId};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -177,7 +177,7 @@ impl TurnRequest {
             None => Ok(()),
             Some(_) => {
                 let text = "`thread` means nothing without a session";
-                Err(Problem::new("unknown_field", text)
+                Err(Problem::new(ErrorCode::UnknownField, text)
                     .at("thread")
                     .hint("`POST /v1/sessions/{id}/turns` takes it"))
             }
@@ -220,7 +220,7 @@ impl TurnRequest {
     fn checked_tools(&self) -> Result<Vec<ToolDefinition>, Problem> {
         for (idx, tool) in self.client_tools.iter().enumerate() {
             let wrong = |text: String| {
-                Problem::new("body_invalid", text).at(format!("client_tools[{idx}].parameters"))
+                Problem::new(ErrorCode::BodyInvalid, text).at(format!("client_tools[{idx}].parameters"))
             };
             if !tool.parameters.is_object() {
                 return Err(wrong("the parameters of a tool are a JSON Schema, an object".to_owned()));
@@ -242,7 +242,7 @@ impl TurnRequest {
 
 /// Parses the user's message: a text, or a list of message parts.
 fn said(value: Value) -> Result<Message, Problem> {
-    let wrong = |err: String| Problem::new("message_invalid", err).at("user");
+    let wrong = |err: String| Problem::new(ErrorCode::MessageInvalid, err).at("user");
     let message = json!({"role": "user", "content": value});
     let message: Message = serde_json::from_value(message).map_err(|err| wrong(err.to_string()))?;
     let is_said = |it: &Part| matches!(it, Part::Text { .. } | Part::Image(_) | Part::File(_));

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use contexture_history::TurnStatus;
+use contexture_message::ErrorCode;
 use contexture_session::records::DocumentKey;
 use contexture_session::{MAX_ID_BYTES, SessionId, SessionKey, Thread};
 use serde::Deserialize;
@@ -113,7 +114,7 @@ async fn whole(handle: TurnHandle) -> Result<TurnResult, Problem> {
 }
 
 fn gone() -> Problem {
-    Problem::new("cancelled", "the turn was dropped")
+    Problem::new(ErrorCode::Cancelled, "the turn was dropped")
 }
 
 /// Responds with the events of a turn, read from the log like any other stream.
@@ -146,13 +147,14 @@ async fn stream(
 /// Returns the key of a request that may be sent again.
 pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
-    let text =
-        value.to_str().map_err(|_| Problem::new("header_invalid", "`Idempotency-Key` is not plain text"))?;
+    let text = value
+        .to_str()
+        .map_err(|_| Problem::new(ErrorCode::HeaderInvalid, "`Idempotency-Key` is not plain text"))?;
     match text.len() {
         1..=MAX_ID_BYTES => Ok(Some(text.to_owned())),
         n => {
             let text = format!("`Idempotency-Key` has {n} bytes; it has 1 to {MAX_ID_BYTES}");
-            Err(Problem::new("header_invalid", text).at("Idempotency-Key"))
+            Err(Problem::new(ErrorCode::HeaderInvalid, text).at("Idempotency-Key"))
         }
     }
 }
@@ -169,7 +171,10 @@ pub(crate) fn wants_events(headers: &HeaderMap) -> Result<bool, Problem> {
     match () {
         () if any(&["text/event-stream"]) => Ok(true),
         () if kinds.is_empty() || any(&["*/*", "application/*", "application/json"]) => Ok(false),
-        () => Err(Problem::new("not_acceptable", "the answer is `application/json` or `text/event-stream`")),
+        () => Err(Problem::new(
+            ErrorCode::NotAcceptable,
+            "the answer is `application/json` or `text/event-stream`",
+        )),
     }
 }
 
@@ -244,7 +249,7 @@ fn check_retryable(thread: &Thread, turn: &str) -> Result<(), Problem> {
                 "turn `{turn}` is {}: only one that failed or was interrupted is tried again",
                 status.as_str()
             );
-            Err(Problem::new("turn_not_retryable", text))
+            Err(Problem::new(ErrorCode::TurnNotRetryable, text))
         }
         None => Err(Problem::not_found("turn", &shown(turn))),
     }

@@ -6,11 +6,11 @@ use contexture_message::{Message, Tokens};
 use serde_json::json;
 
 use super::support::{Open, assert_replays, new_session, process};
-use crate::transfer::{export, fork_session, import};
 use crate::{
     IsolatedStart, NewArchive, NewItem, Session, SessionError, SessionId, SessionStart, Sessions, Snapshot,
     Thread, ThreadKey,
 };
+use crate::{export, fork_session, import};
 
 /// Says as many things, with hidden context; each turn takes three positions.
 async fn said(thread: &Thread, turns: std::ops::Range<u64>) {

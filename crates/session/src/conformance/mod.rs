@@ -55,7 +55,7 @@ pub use search::{
     nested_archives_find_items_once, searches_are_ranked, searches_stay_in_their_thread,
     threads_search_their_archives,
 };
-pub use support::{Open, SystemTime, TestNames, test_ports};
+pub use support::{Open, SystemTime, TestNames, sessions_in_memory, test_ports};
 pub use writers::{
     a_fenced_writer_never_writes_again, a_lost_turn_is_closed, a_lost_writer_is_fenced_out,
     many_writers_lose_nothing, raw_writers_never_both_succeed, subscriptions_have_no_gap_and_no_repeat,

@@ -10,8 +10,8 @@ use futures::future::BoxFuture;
 
 use crate::store::{Append, Guard, NewSession, Span};
 use crate::{
-    Names, Ports, Session, SessionConfig, SessionId, SessionKey, SessionStart, Sessions, State, Store,
-    StoreError, Tenant, ThreadKey, Time,
+    MemoryStore, Names, Ports, Session, SessionConfig, SessionId, SessionKey, SessionStart, Sessions, State,
+    Store, StoreError, Tenant, ThreadKey, Time,
 };
 
 /// Opens the store once more, as another process would.
@@ -48,6 +48,11 @@ impl Names for TestNames {
 pub fn test_ports() -> Ports {
     let counter = |text: &str| Tokens(u32::try_from(text.len().div_ceil(4)).unwrap_or(u32::MAX));
     Ports { time: Arc::new(SystemTime), names: Arc::new(TestNames), counter: Arc::new(counter) }
+}
+
+/// Returns sessions in memory, for examples.
+pub fn sessions_in_memory() -> Sessions {
+    Sessions::new(Arc::new(MemoryStore::new(Arc::new(SystemTime))), test_ports(), SessionConfig::default())
 }
 
 /// Returns sessions as a separate process would open them.

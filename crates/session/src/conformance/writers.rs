@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_history::{Seq, TurnStatus};
+use contexture_message::ErrorCode;
 use contexture_message::Message;
 use futures::StreamExt;
 use futures::future::join_all;
@@ -106,9 +107,9 @@ pub async fn a_fenced_writer_never_writes_again(open: Open) {
         let late = [Guard::Hold { fence, ttl }, Guard::Release { fence }];
         for guard in late.iter().chain(&late) {
             let refused = it.append(guard.clone(), vec![said("late")]).await.err().map(|it| it.code());
-            assert_eq!(refused, Some("lease_lost"), "round {round}: {guard:?}");
+            assert_eq!(refused, Some(ErrorCode::LeaseLost), "round {round}: {guard:?}");
             let refused = it.store.lease(it.key.clone(), guard.clone()).await.err().map(|it| it.code());
-            assert_eq!(refused, Some("lease_lost"), "round {round}: {guard:?}");
+            assert_eq!(refused, Some(ErrorCode::LeaseLost), "round {round}: {guard:?}");
         }
         assert_eq!(it.items().await.len(), before);
         tokio::time::sleep(ttl * 3).await;
@@ -166,13 +167,13 @@ async fn a_taken_over_turn_writes_nothing(open: &Open, way: Takeover) {
     assert_eq!(ends.count(), 1, "{way:?}");
     let code = |refused: Result<Seq, crate::SessionError>| refused.err().map(|it| it.code());
     let late = lost.renew().await.map(|()| Seq(0));
-    assert_eq!(code(late), Some("lease_lost"), "{way:?}");
+    assert_eq!(code(late), Some(ErrorCode::LeaseLost), "{way:?}");
     // The second time it knows where the log ends.
     for _ in 0..2 {
         let late = lost.append(vec![Message::assistant("late").into()]).await;
-        assert_eq!(code(late), Some("lease_lost"), "{way:?}");
+        assert_eq!(code(late), Some(ErrorCode::LeaseLost), "{way:?}");
     }
-    assert_eq!(code(lost.fail("late", Vec::new()).await), Some("lease_lost"), "{way:?}");
+    assert_eq!(code(lost.fail("late", Vec::new()).await), Some(ErrorCode::LeaseLost), "{way:?}");
     let after = main.all(None).await.expect("the store answers");
     assert_eq!(after, before, "{way:?}: nothing stands behind what took over");
     session.main().add_message(Message::user("next")).await.expect("a new write is none of the lost writer");

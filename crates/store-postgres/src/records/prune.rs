@@ -9,7 +9,7 @@ use futures::future::try_join_all;
 
 use crate::database::{Database, begin};
 use crate::failure::Failure;
-use crate::numbers::from_u64;
+use crate::numbers::to_sql;
 
 /// The most streams of one transaction: their writers wait until it ends.
 const STREAMS: usize = 64;
@@ -50,7 +50,7 @@ struct OldStream {
 }
 
 impl Database {
-    pub(super) async fn prune(&self, kind: &str, before: Timestamp, max: usize) -> Result<u64, StoreError> {
+    pub(crate) async fn prune(&self, kind: &str, before: Timestamp, max: usize) -> Result<u64, StoreError> {
         let mut spare = max;
         while spare > 0 {
             let pruning = PruneRequest { kind, before, max: spare };
@@ -61,7 +61,7 @@ impl Database {
             }
             spare = spare.saturating_sub(count);
         }
-        let limit = &from_u64(spare as u64);
+        let limit = &to_sql(spare as u64);
         let documents = self
             .run(|client, _| async move {
                 let statement = client.prepare_cached(&self.current_sql(REMOVE_DOCUMENTS)).await?;
@@ -76,7 +76,7 @@ impl Database {
         let transaction = begin(&mut client).await?;
         self.check_current(&transaction).await?;
         let statement = transaction.prepare_cached(&self.sql(OLD_STREAMS)).await?;
-        let limit = from_u64(pruning.max.min(STREAMS) as u64);
+        let limit = to_sql(pruning.max.min(STREAMS) as u64);
         let rows = transaction.query(&statement, &[&pruning.kind, &pruning.before.0, &limit]).await?;
         let mut streams = Vec::new();
         for row in rows {
@@ -102,7 +102,7 @@ impl Database {
         let OldStream { tenant, session, forgotten, last } = stream;
         let kind = &pruning.kind;
         let statement = transaction.prepare_cached(&self.sql(FIRST_RECORDS)).await?;
-        let limit = from_u64(pruning.max as u64).saturating_add(1);
+        let limit = to_sql(pruning.max as u64).saturating_add(1);
         let rows = transaction.query(&statement, &[tenant, session, kind, forgotten, &limit]).await?;
         let mut records = Vec::new();
         for row in rows {

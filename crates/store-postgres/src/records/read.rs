@@ -9,7 +9,7 @@ use super::{session_name, text};
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::head::session_id;
-use crate::numbers::{from_u64, to_u64};
+use crate::numbers::{from_sql, to_sql};
 
 const FORWARD: &str = "\
     SELECT number, at, data FROM {schema}.records
@@ -40,7 +40,7 @@ const OF_TENANT: (&str, &str) = ("tenant = $2 AND (session, name) >= ($3, $4)", 
 const OF_SESSION: (&str, &str) = ("tenant = $2 AND session = $3 AND name >= $4", "name");
 
 impl Database {
-    pub(super) async fn records(
+    pub(crate) async fn records(
         &self,
         stream: &StreamKey,
         after: u64,
@@ -49,7 +49,7 @@ impl Database {
         self.read_records(FORWARD, stream, after, max).await
     }
 
-    pub(super) async fn records_back(
+    pub(crate) async fn records_back(
         &self,
         stream: &StreamKey,
         before: Option<u64>,
@@ -66,7 +66,7 @@ impl Database {
         max: usize,
     ) -> Result<Vec<Record>, StoreError> {
         let (tenant, session) = (&stream.tenant.as_str(), &session_name(stream.session.as_ref()));
-        let (bound, max) = (&from_u64(bound), &from_u64(max as u64));
+        let (bound, max) = (&to_sql(bound), &to_sql(max as u64));
         self.run(|client, _| async move {
             let statement = client.prepare_cached(&self.sql(sql)).await?;
             let rows = client.query(&statement, &[tenant, session, &stream.kind, bound, max]).await?;
@@ -81,12 +81,12 @@ impl Database {
             let statement = client.prepare_cached(&self.sql(EXTENT)).await?;
             let row = client.query_opt(&statement, &[tenant, session, &stream.kind]).await?;
             let Some(row) = row else { return Ok(Extent::default()) };
-            Ok(Extent { forgotten: to_u64(row.try_get(0)?), last: to_u64(row.try_get(1)?) })
+            Ok(Extent { forgotten: from_sql(row.try_get(0)?), last: from_sql(row.try_get(1)?) })
         })
         .await
     }
 
-    pub(super) async fn documents(&self, keys: &[DocumentKey]) -> Result<Vec<Document>, StoreError> {
+    pub(crate) async fn documents(&self, keys: &[DocumentKey]) -> Result<Vec<Document>, StoreError> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
@@ -106,7 +106,7 @@ impl Database {
         .await
     }
 
-    pub(super) async fn list_documents(&self, list: &DocumentList) -> Result<Vec<Document>, StoreError> {
+    pub(crate) async fn list_documents(&self, list: &DocumentList) -> Result<Vec<Document>, StoreError> {
         let Some(start) = &list.start() else { return Ok(Vec::new()) };
         let (place, order) = match (&list.tenant, &list.session) {
             (None, _) => OF_ALL,
@@ -114,7 +114,7 @@ impl Database {
             (Some(_), Some(_)) => OF_SESSION,
         };
         let sql = &self.sql(&LIST.replace("{place}", place).replace("{order}", order));
-        let (name, max) = (&start.name.as_bytes(), &from_u64(list.max as u64));
+        let (name, max) = (&start.name.as_bytes(), &to_sql(list.max as u64));
         self.run(|client, _| async move {
             let statement = client.prepare_cached(sql).await?;
             let rows =
@@ -146,7 +146,7 @@ impl<'a> KeyParams<'a> {
 }
 
 fn record(row: &Row) -> Result<Record, Failure> {
-    let (number, at) = (to_u64(row.try_get(0)?), Timestamp(row.try_get(1)?));
+    let (number, at) = (from_sql(row.try_get(0)?), Timestamp(row.try_get(1)?));
     Ok(Record { number, at, data: text(row.try_get(2)?)? })
 }
 

@@ -24,7 +24,7 @@ use super::read::KeyParams;
 use super::session_name;
 use crate::database::{Database, begin};
 use crate::failure::Failure;
-use crate::numbers::to_u64;
+use crate::numbers::from_sql;
 
 /// The sessions among `$1` and `$2` that exist, locked until the end of the transaction.
 const THERE: &str = "\
@@ -225,7 +225,7 @@ impl<'a> Prepared<'a> {
 
 impl Database {
     /// Writes records and documents, and returns the numbers of the records.
-    pub(super) async fn write_records(&self, writes: &Writes) -> Result<Vec<u64>, StoreError> {
+    pub(crate) async fn write_records(&self, writes: &Writes) -> Result<Vec<u64>, StoreError> {
         writes.check()?;
         if writes.is_empty() {
             return Ok(Vec::new());
@@ -392,7 +392,7 @@ async fn write_streams(
     for row in rows {
         before.insert(row.try_get(0)?, row.try_get(1)?);
     }
-    let number = |(place, idx): (&i64, &i64)| before.get(place).map_or(0, |it| to_u64(it + idx));
+    let number = |(place, idx): (&i64, &i64)| before.get(place).map_or(0, |it| from_sql(it + idx));
     Ok(it.places.iter().zip(&it.indexes).map(number).collect())
 }
 

@@ -27,7 +27,7 @@ async fn read_after(damage: &str) -> String {
     for span in spans {
         shown.push(match log.store.read(log.key.clone(), span).await {
             Ok(items) => items.len().to_string(),
-            Err(err) => err.code().to_owned(),
+            Err(err) => err.code().to_string(),
         });
     }
     shown.join(" ")

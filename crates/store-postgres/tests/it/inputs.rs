@@ -14,7 +14,7 @@ async fn log() -> Log {
 
 /// Returns the code of an error.
 fn code<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> &'static str {
-    outcome.unwrap_err().code()
+    outcome.unwrap_err().code().as_str()
 }
 
 #[tokio::test]

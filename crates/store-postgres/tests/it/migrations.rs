@@ -86,7 +86,7 @@ async fn a_store_stops_writing_when_the_schema_is_raised_under_it() {
         store.probe(Timestamp(1)).await,
     ];
     let codes: Vec<&str> =
-        outcomes.iter().map(|it| it.as_ref().map_or_else(StoreError::code, |()| "-")).collect();
+        outcomes.iter().map(|it| it.as_ref().map_or_else(|it| it.code().as_str(), |()| "-")).collect();
     assert_eq!(codes, ["schema_newer"; 15]);
     let unchanged = async || {
         let records = Records::read(&store, event("").stream, 0, 10).await.unwrap();

@@ -3,8 +3,8 @@
 use contexture_history::Timestamp;
 use rusqlite::{Connection, params};
 
-use crate::commit::Change;
 use crate::failure::Failure;
+use crate::file::commit::Change;
 use crate::numbers::to_sql;
 
 const OLD_STREAMS: &str =
@@ -20,10 +20,10 @@ pub(crate) const QUERIES: [&str; 5] = [OLD_STREAMS, FIRST_RECORDS, REMOVE_RECORD
 
 /// Prunes records and documents of a kind.
 #[derive(Debug)]
-pub(super) struct PruneRecords {
-    pub(super) kind: String,
-    pub(super) before: Timestamp,
-    pub(super) max: usize,
+pub(crate) struct PruneRecords {
+    pub(crate) kind: String,
+    pub(crate) before: Timestamp,
+    pub(crate) max: usize,
 }
 
 impl Change for PruneRecords {

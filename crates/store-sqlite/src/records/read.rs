@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::session_name;
 use crate::failure::Failure;
-use crate::list::id;
+use crate::head::id;
 use crate::numbers::{from_sql, to_sql};
 
 const FORWARD: &str = "SELECT number, at, data FROM records
@@ -31,7 +31,7 @@ pub(crate) const QUERIES: [&str; 7] =
     [FORWARD, BACKWARD, EXTENT, DOCUMENT, LIST, LIST_OF_TENANT, LIST_OF_SESSION];
 
 /// Returns the records after a number, oldest first.
-pub(super) fn forward(
+pub(crate) fn forward(
     conn: &Connection,
     stream: &StreamKey,
     after: u64,
@@ -41,7 +41,7 @@ pub(super) fn forward(
 }
 
 /// Returns the records before a number, newest first.
-pub(super) fn backward(
+pub(crate) fn backward(
     conn: &Connection,
     stream: &StreamKey,
     before: Option<u64>,
@@ -76,7 +76,7 @@ pub(crate) fn extent(conn: &Connection, stream: &StreamKey) -> rusqlite::Result<
 }
 
 /// Returns the existing documents.
-pub(super) fn documents(conn: &Connection, keys: &[DocumentKey]) -> Result<Vec<Document>, Failure> {
+pub(crate) fn documents(conn: &Connection, keys: &[DocumentKey]) -> Result<Vec<Document>, Failure> {
     let mut statement = conn.prepare_cached(DOCUMENT)?;
     let mut documents = Vec::new();
     for key in keys {
@@ -90,7 +90,7 @@ pub(super) fn documents(conn: &Connection, keys: &[DocumentKey]) -> Result<Vec<D
 }
 
 /// Returns a part of a list of documents.
-pub(super) fn list(conn: &Connection, list: &DocumentList) -> Result<Vec<Document>, Failure> {
+pub(crate) fn list(conn: &Connection, list: &DocumentList) -> Result<Vec<Document>, Failure> {
     let Some(start) = list.start() else { return Ok(Vec::new()) };
     let sql = match (&list.tenant, &list.session) {
         (None, _) => LIST,

@@ -9,9 +9,9 @@ use contexture_session::{SessionId, StoreError, Tenant};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::session_name;
-use crate::commit::{Change, Touched};
 use crate::create::find_session;
 use crate::failure::Failure;
+use crate::file::commit::{Change, Touched};
 use crate::numbers::{from_sql, to_sql};
 
 const STREAM: &str =
@@ -38,14 +38,14 @@ const SMALL: (usize, usize) = (16, 64 * 1024);
 
 /// Records and documents to write, checked.
 #[derive(Debug)]
-pub(super) struct WriteRecords {
+pub(crate) struct WriteRecords {
     writes: Writes,
     /// The streams that grow or are dropped, each once.
     streams: Vec<StreamKey>,
 }
 
 impl WriteRecords {
-    pub(super) fn new(writes: Writes) -> Result<Self, StoreError> {
+    pub(crate) fn new(writes: Writes) -> Result<Self, StoreError> {
         writes.check()?;
         let streams = writes.records.iter().map(|it| &it.stream).chain(&writes.drops);
         let mut streams: Vec<StreamKey> = streams.cloned().collect();

@@ -13,7 +13,8 @@ use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
 use super::walk::{RowOutcome, walk};
 use super::{Scratch, with_suffix};
 use crate::failure::{Failure, StorePath};
-use crate::open::{APPLICATION_ID, PAGE_BYTES, open_writer};
+use crate::file::open::{PAGE_BYTES, open_writer};
+use crate::migrate::APPLICATION_ID;
 
 /// Every table and index begins before this.
 const LAYOUT_BYTES: u64 = 64 * PAGE_BYTES as u64;

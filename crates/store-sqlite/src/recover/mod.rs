@@ -18,7 +18,7 @@ use rusqlite::Connection;
 
 use crate::SqliteStore;
 use crate::failure::{Failure, StorePath};
-use crate::open::open_writer;
+use crate::file::open::open_writer;
 
 /// The result of recovering a damaged file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

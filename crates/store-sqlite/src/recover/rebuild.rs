@@ -6,12 +6,13 @@ use contexture_session::{Append, KeyedTurn, State, Tenant, ThreadId, ThreadKey};
 use rusqlite::{Connection, Row, params};
 
 use super::Recovered;
-use crate::append::{EncodedState, insert_keys};
-use crate::create::copy_blob_uses;
+use crate::append::insert_keys;
+use crate::archive::index;
+use crate::blobs::copy_blob_uses;
 use crate::failure::{Failure, StorePath};
+use crate::head::EncodedState;
 use crate::numbers::{seq, to_sql};
-use crate::read::Log;
-use crate::search::index;
+use crate::rows::Log;
 
 /// A thread as described by its row.
 struct Thread {

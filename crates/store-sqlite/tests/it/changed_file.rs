@@ -25,7 +25,7 @@ fn written(threads: &Threads) -> Vec<&'static str> {
         block_on(store.prune("probe".to_owned(), Timestamp(2), 10)).map(drop),
         block_on(store.vacuum()),
     ];
-    outcomes.iter().filter_map(|it| it.as_ref().err()).map(StoreError::code).collect()
+    outcomes.iter().filter_map(|it| it.as_ref().err()).map(|it| it.code().as_str()).collect()
 }
 
 fn opened(place: &Place) -> Threads {

@@ -10,7 +10,7 @@ use futures::future::join_all;
 use crate::support::{Place, Threads, append, large, said, thread_key};
 
 fn code(result: Result<impl std::fmt::Debug, StoreError>) -> &'static str {
-    result.expect_err("a refusal").code()
+    result.expect_err("a refusal").code().as_str()
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_refused_append_leaves_the_others_of_its_commit_alone() {
     let results = block_on(join_all(appends));
     for (idx, result) in results.into_iter().enumerate() {
         let expected = if idx % 2 == 1 { "version_conflict" } else { "" };
-        assert_eq!(result.err().map_or("", |it| it.code()), expected, "session {idx}");
+        assert_eq!(result.err().map_or("", |it| it.code().as_str()), expected, "session {idx}");
         assert_eq!(threads.items(&format!("s{idx}")).len(), 1 - idx % 2, "session {idx}");
     }
 }

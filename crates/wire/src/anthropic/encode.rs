@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_message::{Breakpoint, Message, Part, Request, Role, ToolDefinition};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::{blocks, marks, settings};
+use super::tools::encode_tools;
+use super::turns::{Block, Speaker, Turn, may_think};
+use super::{encode_parts, marks, settings};
 use crate::loss::Losses;
 use crate::{Encoded, Target, calls, passthrough, reference};
 
@@ -19,7 +21,7 @@ const GO_AHEAD: &str = include_str!("../templates/go-ahead.txt");
 pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     let mut losses = Losses::default();
     let (mut system, mut turns) = conversation(target, request, &mut losses);
-    let mut tools = tools(&request.tools, &mut losses);
+    let mut tools = encode_tools(&request.tools, &mut losses);
     marks::mark(&request.breakpoints, &mut tools, &mut system, &mut turns);
     let settings = settings::encode(target, request, may_think(&turns), &mut losses);
 
@@ -39,56 +41,6 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     }
     passthrough::merge(&mut body, target, &request.settings.provider);
     Encoded { body: Value::Object(body), losses: losses.into_vec() }
-}
-
-/// A block and its origin.
-#[derive(Debug)]
-pub(super) struct Block {
-    pub(super) json: Value,
-    /// The index of the message that the block comes from.
-    pub(super) message: usize,
-    /// For a text block, its end offset in the text of its message.
-    pub(super) text_end: Option<usize>,
-}
-
-impl Block {
-    /// Returns whether the block is of type `kind`.
-    pub(super) fn is(&self, kind: &str) -> bool {
-        self.json.get("type").is_some_and(|it| it == kind)
-    }
-}
-
-/// Returns whether the request may set a thinking budget. The API rejects it if the last turn answers calls that were
-/// made without thinking, such as another provider's.
-fn may_think(turns: &[Turn]) -> bool {
-    let [.., calls, results] = turns else { return true };
-    let is_answered = results.blocks.iter().any(|it| it.is("tool_result"));
-    let is_thought = calls.blocks.first().is_some_and(|it| it.is("thinking") || it.is("redacted_thinking"));
-    !is_answered || is_thought
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Speaker {
-    User,
-    Assistant,
-}
-
-/// The blocks of consecutive messages from the same side.
-#[derive(Debug)]
-pub(super) struct Turn {
-    speaker: Speaker,
-    pub(super) blocks: Vec<Block>,
-}
-
-impl Turn {
-    fn into_json(self) -> Value {
-        let role = match self.speaker {
-            Speaker::User => "user",
-            Speaker::Assistant => "assistant",
-        };
-        let content: Value = self.blocks.into_iter().map(|it| it.json).collect();
-        json!({"role": role, "content": content})
-    }
 }
 
 /// Encodes the system prompt: a single text without a mark as a string, anything else as a list of blocks.
@@ -151,7 +103,7 @@ impl Writer<'_> {
                 }
                 Part::Image(_) | Part::File(_) => {
                     self.losses.add(at, "said as a reference: the system prompt is text");
-                    let json = blocks::text(&reference::part(part));
+                    let json = encode_parts::text(&reference::part(part));
                     self.system.push(Block { json, message, text_end: None });
                 }
                 Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => {
@@ -192,14 +144,14 @@ impl Writer<'_> {
             }
             Part::Image(_) | Part::File(_) if !said_by_user => {
                 self.losses.add(at, "said as a reference: the assistant says no images or files");
-                (speaker, blocks::text(&reference::part(part)))
+                (speaker, encode_parts::text(&reference::part(part)))
             }
-            Part::Image(it) => (speaker, blocks::image(self.target, it, at, self.losses)),
-            Part::File(it) => (speaker, blocks::file(self.target, it, at, self.losses)),
+            Part::Image(it) => (speaker, encode_parts::image(self.target, it, at, self.losses)),
+            Part::File(it) => (speaker, encode_parts::file(self.target, it, at, self.losses)),
             Part::Thinking(_) if said_by_user => {
                 return self.losses.add(at, "left out: only the assistant thinks");
             }
-            Part::Thinking(it) => match blocks::thinking(self.target, it) {
+            Part::Thinking(it) => match encode_parts::thinking(self.target, it) {
                 Ok(json) => (speaker, json),
                 Err(reason) => return self.losses.add(at, format!("left out: {reason}")),
             },
@@ -208,13 +160,13 @@ impl Writer<'_> {
                     self.losses.add(at, "said by the assistant: only it calls tools");
                 }
                 let name = calls::name(&it.name, self.tools, at, self.losses);
-                (Speaker::Assistant, blocks::tool_use(it, &name, at, self.losses))
+                (Speaker::Assistant, encode_parts::tool_use(it, &name, at, self.losses))
             }
             Part::ToolResult(it) => {
                 if !said_by_user {
                     self.losses.add(at, "said by the user: the assistant gives no results");
                 }
-                (Speaker::User, blocks::tool_result(self.target, it, at, self.losses))
+                (Speaker::User, encode_parts::tool_result(self.target, it, at, self.losses))
             }
         };
         self.push(speaker, Block { json, message, text_end: None });
@@ -239,7 +191,9 @@ impl Writer<'_> {
         }
         let cuts = self.cuts.get(&message).map(Vec::as_slice).unwrap_or_default();
         let pieces = pieces(text, start, cuts).into_iter();
-        pieces.map(|(piece, end)| Block { json: blocks::text(piece), message, text_end: Some(end) }).collect()
+        pieces
+            .map(|(piece, end)| Block { json: encode_parts::text(piece), message, text_end: Some(end) })
+            .collect()
     }
 
     fn begin_with_user(&mut self) {
@@ -247,7 +201,7 @@ impl Writer<'_> {
             return;
         }
         self.losses.add("messages", "the user must speak first: a short text was put before");
-        let block = Block { json: blocks::text(GO_AHEAD.trim_end()), message: 0, text_end: None };
+        let block = Block { json: encode_parts::text(GO_AHEAD.trim_end()), message: 0, text_end: None };
         self.turns.insert(0, Turn { speaker: Speaker::User, blocks: vec![block] });
     }
 
@@ -261,7 +215,7 @@ impl Writer<'_> {
         {
             let at = format!("messages[{}]", block.message);
             self.losses.add(at, "blanks at its end were left out: the model goes on from there");
-            block.json = blocks::text(text.trim_end());
+            block.json = encode_parts::text(text.trim_end());
         }
     }
 
@@ -294,36 +248,4 @@ fn pieces<'a>(text: &'a str, start: usize, cuts: &[usize]) -> Vec<(&'a str, usiz
     }
     pieces.push((&text[from..], start + text.len()));
     pieces
-}
-
-fn tools(tools: &[Arc<ToolDefinition>], losses: &mut Losses) -> Vec<Value> {
-    let tools = tools.iter().enumerate();
-    tools.map(|(index, it)| tool(it, &format!("tools[{index}].parameters"), losses)).collect()
-}
-
-fn tool(tool: &ToolDefinition, at: &str, losses: &mut Losses) -> Value {
-    let mut json = Map::new();
-    json.insert("name".to_owned(), tool.name.as_str().into());
-    if !tool.description.is_empty() {
-        json.insert("description".to_owned(), tool.description.as_str().into());
-    }
-    json.insert("input_schema".to_owned(), object_schema(&tool.parameters, at, losses));
-    Value::Object(json)
-}
-
-/// Adds the type `object` to a schema that does not have it: the API requires it.
-fn object_schema(schema: &Value, at: &str, losses: &mut Losses) -> Value {
-    match schema {
-        Value::Object(fields) if fields.contains_key("type") => schema.clone(),
-        Value::Object(fields) => {
-            losses.add(at, "the type `object` was added");
-            let mut typed = Map::from_iter([("type".to_owned(), Value::from("object"))]);
-            typed.extend(fields.clone());
-            Value::Object(typed)
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            losses.add(at, "any object is taken: the schema is not an object");
-            json!({"type": "object"})
-        }
-    }
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use contexture_message::Breakpoint;
 use serde_json::{Map, Value, json};
 
-use super::encode::{Block, Turn};
+use super::turns::{Block, Turn};
 
 const MAX_MARKS: usize = 4;
 

@@ -1,4 +1,4 @@
-//! Encodes generation settings.
+//! Encodes and decodes generation settings and the output schema.
 //!
 //! Turns a request's settings, tool choice and output schema, together with the model's facts, into fields of the
 //! body. The rule, in full:
@@ -11,12 +11,16 @@
 //!    it.
 //! 4. While the model thinks, temperature, top k and forced tools are not allowed, and top p must be at least 0.95.
 
-use contexture_message::{Effort, Reasoning, Request, Settings, ToolChoice};
+use std::sync::Arc;
+
+use contexture_message::{Effort, Reasoning, Request, Settings};
 use serde_json::{Map, Value, json};
 
 use super::schema;
-use crate::Target;
+use super::tools::encode_choice;
 use crate::loss::Losses;
+use crate::read::Place;
+use crate::{DecodeError, Dialect, Target, passthrough};
 
 const DEFAULT_MAX_TOKENS: u32 = 4096;
 const MIN_THINKING: u32 = 1024;
@@ -37,7 +41,7 @@ pub(super) fn encode(target: &Target, request: &Request, may_think: bool, losses
         && target.facts.capabilities.reasoning != Some(false)
         && target.facts.max_output.is_none_or(|it| it.0 > MIN_THINKING);
     let mut fields = Map::new();
-    if let Some(choice) = tool_choice(request, thinks, losses) {
+    if let Some(choice) = encode_choice(request, thinks, losses) {
         fields.insert("tool_choice".to_owned(), choice);
     }
     let output = output_format(target, request, losses);
@@ -61,24 +65,6 @@ pub(super) fn encode(target: &Target, request: &Request, may_think: bool, losses
         fields.insert("output_config".to_owned(), Value::Object(output_config));
     }
     Fields { max_tokens, fields }
-}
-
-fn tool_choice(request: &Request, thinks: bool, losses: &mut Losses) -> Option<Value> {
-    let choice = request.tool_choice.as_ref()?;
-    if request.tools.is_empty() {
-        losses.add("tool_choice", "left out: there are no tools");
-        return None;
-    }
-    Some(match choice {
-        ToolChoice::Auto => json!({"type": "auto"}),
-        ToolChoice::None => json!({"type": "none"}),
-        ToolChoice::Required | ToolChoice::Tool(_) if thinks => {
-            losses.add("tool_choice", "left to the model: a tool can't be forced while it thinks");
-            json!({"type": "auto"})
-        }
-        ToolChoice::Required => json!({"type": "any"}),
-        ToolChoice::Tool(name) => json!({"type": "tool", "name": name}),
-    })
 }
 
 fn output_format(target: &Target, request: &Request, losses: &mut Losses) -> Option<Value> {
@@ -225,4 +211,57 @@ fn thinking(budget: u32, max_tokens: u32, losses: &mut Losses) -> Value {
         );
     }
     json!({"type": "enabled", "budget_tokens": fits})
+}
+
+type OutputSchema = Option<Arc<Value>>;
+
+/// Decodes the settings and the output schema.
+pub(super) fn decode(doc: &Place<'_>) -> Result<(Settings, OutputSchema), DecodeError> {
+    let mut left = Map::new();
+    let reasoning = reasoning(doc, &mut left)?;
+    let output = output_schema(doc, &mut left)?;
+    let mut settings = Settings {
+        temperature: doc.get_number("temperature")?,
+        max_tokens: doc.get_u32("max_tokens")?,
+        top_p: doc.get_number("top_p")?,
+        top_k: doc.get_u32("top_k")?,
+        stop: doc.get_strings("stop_sequences")?,
+        seed: None,
+        reasoning,
+        provider: Map::new(),
+    };
+    left.extend(doc.left());
+    settings.provider = passthrough::wrap(Dialect::Anthropic, left);
+    Ok((settings, output))
+}
+
+/// Decodes a thinking budget; any other thinking setting is kept unchanged.
+fn reasoning(doc: &Place<'_>, left: &mut Map<String, Value>) -> Result<Option<Reasoning>, DecodeError> {
+    let Some(thinking) = doc.get_object("thinking")? else { return Ok(None) };
+    let reasoning = match thinking.need_string("type")?.as_str() {
+        "enabled" => thinking.get_u32("budget_tokens")?.map(Reasoning::Budget),
+        "disabled" => Some(Reasoning::Budget(0)),
+        _ => None,
+    };
+    let rest = if reasoning.is_some() { Value::Object(thinking.left()) } else { thinking.value.clone() };
+    if rest.as_object().is_some_and(|it| !it.is_empty()) {
+        left.insert("thinking".to_owned(), rest);
+    }
+    Ok(reasoning)
+}
+
+fn output_schema(doc: &Place<'_>, left: &mut Map<String, Value>) -> Result<OutputSchema, DecodeError> {
+    let Some(config) = doc.get_object("output_config")? else { return Ok(None) };
+    let schema = match config.get_object("format")? {
+        None => None,
+        Some(format) => {
+            format.get_string("type")?;
+            format.get_value("schema").map(Arc::new)
+        }
+    };
+    let rest = config.left();
+    if !rest.is_empty() {
+        left.insert("output_config".to_owned(), Value::Object(rest));
+    }
+    Ok(schema)
 }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use contexture_message::{Message, Part, Request, Role, ToolCall, ToolDefinition};
 use serde_json::{Map, Value, json};
 
-use super::{parts, settings};
+use super::tools::{encode_choice, encode_tools};
+use super::{encode_parts, settings};
 use crate::loss::Losses;
 use crate::{Encoded, Target, calls, passthrough, reference};
 
@@ -20,9 +21,9 @@ const GO_AHEAD: &str = include_str!("../templates/go-ahead.txt");
 pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     let mut losses = Losses::default();
     let (system, contents) = conversation(target, request, &mut losses);
-    let tools = tools(&request.tools, &mut losses);
-    let tool_config = settings::tool_config(request, &mut losses);
-    let generation = settings::generation_config(target, request, &mut losses);
+    let tools = encode_tools(&request.tools, &mut losses);
+    let tool_config = encode_choice(request, &mut losses);
+    let generation = settings::encode(target, request, &mut losses);
 
     let mut body = Map::new();
     if !system.is_empty() {
@@ -97,7 +98,7 @@ impl Writer<'_> {
             return;
         }
         self.losses.add("messages", "the user must speak first: a short text was put before");
-        let parts = vec![parts::text(GO_AHEAD.trim_end())];
+        let parts = vec![encode_parts::text(GO_AHEAD.trim_end())];
         self.turns.insert(0, Turn { speaker: Speaker::User, parts });
     }
 
@@ -107,10 +108,10 @@ impl Writer<'_> {
             let at = format!("messages[{index}].content[{part_idx}]");
             match part {
                 Part::Text { text } if text.is_empty() => {}
-                Part::Text { text } => texts.push(parts::text(text)),
+                Part::Text { text } => texts.push(encode_parts::text(text)),
                 Part::Image(_) | Part::File(_) => {
                     self.losses.add(at, "said as a reference: the system instruction is text");
-                    texts.push(parts::text(&reference::part(part)));
+                    texts.push(encode_parts::text(&reference::part(part)));
                 }
                 Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => {
                     self.losses.add(at, "left out: the system instruction is text");
@@ -143,24 +144,24 @@ impl Writer<'_> {
             let at = format!("{at}.content[{index}]");
             match part {
                 Part::Text { text } if text.is_empty() => {}
-                Part::Text { text } => self.push(Speaker::User, parts::text(text)),
+                Part::Text { text } => self.push(Speaker::User, encode_parts::text(text)),
                 Part::Image(it) => {
-                    let part = parts::image(self.target, it, &at, self.losses);
+                    let part = encode_parts::image(self.target, it, &at, self.losses);
                     self.push(Speaker::User, part);
                 }
                 Part::File(it) => {
-                    let part = parts::file(self.target, it, &at, self.losses);
+                    let part = encode_parts::file(self.target, it, &at, self.losses);
                     self.push(Speaker::User, part);
                 }
                 Part::Thinking(_) => self.losses.add(at, "left out: only the model thinks"),
                 Part::ToolCall(it) => {
                     self.losses.add(at.as_str(), "said by the model: only it calls tools");
                     let call = self.named(it, &at);
-                    let part = parts::call(&call, &at, self.losses);
+                    let part = encode_parts::call(&call, &at, self.losses);
                     self.push(Speaker::Model, part);
                 }
                 Part::ToolResult(it) => {
-                    let part = parts::response(it, &self.names, self.tools, &at, self.losses);
+                    let part = encode_parts::response(it, &self.names, self.tools, &at, self.losses);
                     self.push(Speaker::User, part);
                 }
             }
@@ -168,14 +169,14 @@ impl Writer<'_> {
     }
 
     fn model_message(&mut self, at: &str, message: &Message) {
-        let mut own = parts::ModelParts::new(self.target, false);
+        let mut own = encode_parts::ModelParts::new(self.target, false);
         let mut results = Vec::new();
         for (index, part) in message.content.iter().enumerate() {
             let at = format!("{at}.content[{index}]");
             match part {
                 Part::ToolResult(it) => {
                     self.losses.add(at.as_str(), "said by the user: the model gives no results");
-                    results.push(parts::response(it, &self.names, self.tools, &at, self.losses));
+                    results.push(encode_parts::response(it, &self.names, self.tools, &at, self.losses));
                 }
                 Part::ToolCall(it) => match self.named(it, &at) {
                     Cow::Borrowed(_) => own.push(part, &at, self.losses),
@@ -207,25 +208,4 @@ impl Writer<'_> {
             Some(_) | None => self.turns.push(Turn { speaker, parts: vec![part] }),
         }
     }
-}
-
-fn tools(tools: &[Arc<ToolDefinition>], losses: &mut Losses) -> Vec<Value> {
-    let tools = tools.iter().enumerate();
-    tools.map(|(index, it)| tool(it, &format!("tools[{index}].parameters"), losses)).collect()
-}
-
-fn tool(tool: &ToolDefinition, at: &str, losses: &mut Losses) -> Value {
-    let mut json = Map::new();
-    json.insert("name".to_owned(), tool.name.as_str().into());
-    if !tool.description.is_empty() {
-        json.insert("description".to_owned(), tool.description.as_str().into());
-    }
-    let schema = if tool.parameters.is_object() {
-        tool.parameters.clone()
-    } else {
-        losses.add(at, "any object is taken: the schema is not an object");
-        json!({"type": "object"})
-    };
-    json.insert("parametersJsonSchema".to_owned(), schema);
-    Value::Object(json)
 }

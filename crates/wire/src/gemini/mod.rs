@@ -18,14 +18,17 @@
 
 mod answer;
 mod decode;
+mod decode_parts;
+mod decode_stream;
 mod encode;
-mod parts;
+mod encode_parts;
+mod encode_stream;
 mod settings;
-mod stream;
-mod unstream;
+mod tools;
+mod usage;
 
 pub(crate) use answer::{decode_answer, encode_answer};
 pub(crate) use decode::decode_request;
+pub(crate) use decode_stream::StreamDecoder;
 pub(crate) use encode::encode_request;
-pub(crate) use stream::StreamEncoder;
-pub(crate) use unstream::StreamDecoder;
+pub(crate) use encode_stream::StreamEncoder;

@@ -1,38 +1,21 @@
-//! Encodes generation settings.
+//! Encodes and decodes generation settings and the output schema.
 //!
-//! Turns a request's settings, tool choice and output schema, together with the model's facts, into `toolConfig` and
-//! `generationConfig`. The output limit never exceeds the model's maximum; a thinking budget of 0 turns thinking off.
+//! Turns a request's settings and output schema, together with the model's facts, into `generationConfig`. The output limit never exceeds the model's maximum; a thinking budget of 0 turns thinking off.
 
-use contexture_message::{Request, Settings, ToolChoice};
+use std::sync::Arc;
+
+use contexture_message::{Reasoning, Request, Settings};
 use serde_json::{Map, Value, json};
 
-use crate::Target;
+use super::tools::{Rest, json_schema};
 use crate::loss::Losses;
+use crate::read::Place;
+use crate::{DecodeError, Target};
 
 const MAX_STOP: usize = 5;
 
-/// Encodes the tool choice.
-pub(super) fn tool_config(request: &Request, losses: &mut Losses) -> Option<Value> {
-    let choice = request.tool_choice.as_ref()?;
-    if request.tools.is_empty() {
-        losses.add("tool_choice", "left out: there are no tools");
-        return None;
-    }
-    let config = match choice {
-        ToolChoice::Auto => json!({"mode": "AUTO"}),
-        ToolChoice::None => json!({"mode": "NONE"}),
-        ToolChoice::Required => json!({"mode": "ANY"}),
-        ToolChoice::Tool(name) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
-    };
-    Some(json!({"functionCallingConfig": config}))
-}
-
 /// Encodes the settings and the output schema.
-pub(super) fn generation_config(
-    target: &Target,
-    request: &Request,
-    losses: &mut Losses,
-) -> Map<String, Value> {
+pub(super) fn encode(target: &Target, request: &Request, losses: &mut Losses) -> Map<String, Value> {
     let mut fields = Map::new();
     let schema = request.output.as_deref();
     if schema.is_some() && target.facts.capabilities.structured_output == Some(false) {
@@ -101,4 +84,55 @@ fn limits(target: &Target, settings: &Settings, fields: &mut Map<String, Value>,
             fields.insert("thinkingConfig".to_owned(), config);
         }
     }
+}
+
+type OutputSchema = Option<Arc<Value>>;
+
+/// Decodes the settings, and returns the fields they do not cover unchanged.
+pub(super) fn decode(doc: &Place<'_>) -> Result<(Settings, OutputSchema, Rest), DecodeError> {
+    let Some(config) = doc.get_object("generationConfig")? else {
+        return Ok((Settings::default(), None, Rest::new()));
+    };
+    let output = output_schema(&config)?;
+    let mut thinking = Rest::new();
+    let settings = Settings {
+        temperature: config.get_number("temperature")?,
+        max_tokens: config.get_u32("maxOutputTokens")?,
+        top_p: config.get_number("topP")?,
+        top_k: config.get_u32("topK")?,
+        stop: config.get_strings("stopSequences")?,
+        seed: config.get_i64("seed")?,
+        reasoning: reasoning(&config, &mut thinking)?,
+        provider: Map::new(),
+    };
+    let mut rest = config.left();
+    if !thinking.is_empty() {
+        rest.insert("thinkingConfig".to_owned(), thinking.into());
+    }
+    Ok((settings, output, rest))
+}
+
+/// Decodes the output schema. With a schema, the MIME type is implied; a MIME type without a schema is left unread.
+fn output_schema(config: &Place<'_>) -> Result<OutputSchema, DecodeError> {
+    let schema = config.get_value("responseJsonSchema");
+    let schema = schema.or_else(|| config.get_value("responseSchema").map(json_schema));
+    if schema.is_some() {
+        config.get_string("responseMimeType")?;
+    }
+    Ok(schema.map(Arc::new))
+}
+
+/// Decodes a thinking budget; a level, or a budget that the model chooses, is left unchanged.
+fn reasoning(config: &Place<'_>, left: &mut Rest) -> Result<Option<Reasoning>, DecodeError> {
+    let Some(thinking) = config.get_object("thinkingConfig")? else { return Ok(None) };
+    let budget = thinking.get_number("thinkingBudget")?.and_then(|it| it.as_u64());
+    let budget = budget.and_then(|it| u32::try_from(it).ok());
+    match budget {
+        None => left.extend(thinking.object()?.clone()),
+        Some(_) => {
+            thinking.flag("includeThoughts")?;
+            left.extend(thinking.left());
+        }
+    }
+    Ok(budget.map(Reasoning::Budget))
 }

@@ -4,9 +4,10 @@
 //! are read in this order. Parts in another order, or several of a kind, are merged and reported. There is no clock
 //! here: `created` is 0.
 
-use contexture_message::{Answer, Message, Part, Role, StopReason, Thinking, ToolCall, Usage};
+use contexture_message::{Answer, Message, Part, Role, StopReason, Thinking, ToolCall};
 use serde_json::{Map, Value, json};
 
+use super::usage::{read_stop, read_usage, write_stop, write_usage};
 use crate::assembly::{arguments_text, parse_arguments};
 use crate::loss::Losses;
 use crate::read::Place;
@@ -16,14 +17,14 @@ use crate::{DecodeError, Decoded, Encoded, Target};
 pub(crate) fn encode_answer(target: &Target, answer: &Answer) -> Encoded {
     let mut losses = Losses::default();
     let message = message(target, answer, &mut losses);
-    let finish = finish_reason(&answer.stop, &mut losses);
+    let finish = write_stop(&answer.stop, &mut losses);
     let body = json!({
         "id": answer.id.as_deref().unwrap_or_default(),
         "object": "chat.completion",
         "created": 0,
         "model": answer.model.as_ref().unwrap_or(&target.model),
         "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": finish}],
-        "usage": encode_usage(answer.usage),
+        "usage": write_usage(answer.usage),
     });
     Encoded { body, losses: losses.into_vec() }
 }
@@ -72,59 +73,6 @@ fn tool_call(call: &ToolCall) -> Value {
     json!({"id": call.id, "type": "function", "function": function})
 }
 
-/// Returns the API's name for a stop reason.
-pub(super) fn finish_reason(stop: &StopReason, losses: &mut Losses) -> &'static str {
-    match stop {
-        StopReason::End => "stop",
-        StopReason::ToolCalls => "tool_calls",
-        StopReason::MaxTokens => "length",
-        StopReason::Refused => "content_filter",
-        StopReason::StopText | StopReason::Paused | StopReason::Other(_) => {
-            losses.add("stop", "the dialect has no word for it, sent as `stop`");
-            "stop"
-        }
-    }
-}
-
-/// Converts the API's stop reason.
-pub(super) fn stop_reason(word: &str) -> StopReason {
-    match word {
-        "stop" => StopReason::End,
-        "length" => StopReason::MaxTokens,
-        "tool_calls" | "function_call" => StopReason::ToolCalls,
-        "content_filter" => StopReason::Refused,
-        other => StopReason::Other(other.to_owned()),
-    }
-}
-
-pub(super) fn encode_usage(usage: Usage) -> Value {
-    let mut read = Map::new();
-    read.extend(usage.cache_read_tokens.map(|it| ("cached_tokens".to_owned(), it.into())));
-    let written = usage.cache_write_tokens.filter(|it| *it > 0);
-    read.extend(written.map(|it| ("cache_write_tokens".to_owned(), it.into())));
-    json!({
-        "prompt_tokens": usage.input_tokens,
-        "completion_tokens": usage.output_tokens,
-        "total_tokens": usage.total(),
-        "prompt_tokens_details": read,
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-    })
-}
-
-pub(super) fn decode_usage(place: &Place<'_>) -> Usage {
-    let read = |name| place.get("prompt_tokens_details")?.count(name);
-    let written = |name| place.get("completion_tokens_details")?.count(name);
-    // DeepSeek uses a different field for it.
-    let cached = read("cached_tokens").or_else(|| place.count("prompt_cache_hit_tokens"));
-    Usage {
-        input_tokens: place.count("prompt_tokens").unwrap_or_default(),
-        cache_read_tokens: cached,
-        cache_write_tokens: read("cache_write_tokens"),
-        output_tokens: place.count("completion_tokens").unwrap_or_default(),
-        reasoning_tokens: written("reasoning_tokens").unwrap_or_default(),
-    }
-}
-
 /// Decodes an answer.
 pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Answer>, DecodeError> {
     let body = Place::root(body);
@@ -144,7 +92,7 @@ pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Ans
     let content = answer_parts(target, id.as_deref(), &said)?;
     let refused = said.get_str("refusal")?.is_some_and(|it| !it.is_empty());
     let has_calls = content.iter().any(|it| matches!(it, Part::ToolCall(_)));
-    let stop = match stop_reason(choice.get_str("finish_reason")?.unwrap_or("stop")) {
+    let stop = match read_stop(choice.get_str("finish_reason")?.unwrap_or("stop")) {
         StopReason::End if refused => StopReason::Refused,
         StopReason::End if has_calls => StopReason::ToolCalls,
         stop => stop,
@@ -152,7 +100,7 @@ pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Ans
     let answer = Answer {
         message: Message::parts(Role::Assistant, content),
         stop,
-        usage: body.get("usage").map(|it| decode_usage(&it)).unwrap_or_default(),
+        usage: body.get("usage").map(|it| read_usage(&it)).unwrap_or_default(),
         model: body.name("model"),
         id,
     };

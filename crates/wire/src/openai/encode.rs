@@ -13,19 +13,16 @@
 
 use std::sync::Arc;
 
-use contexture_message::{Message, Part, Request, Role, ToolCall, ToolChoice, ToolDefinition, ToolResult};
+use contexture_message::{Message, Part, Request, Role, ToolCall, ToolDefinition, ToolResult};
 use serde_json::{Map, Value, json};
 
-use super::shown::{self, Shown};
-use super::{limits, output, strict};
+use super::encode_parts::{file_part, image_part, image_url, joined, output_text, shown_file};
+use super::settings;
+use super::tools::{encode_tool, encode_tools};
 use crate::assembly::arguments_text;
-use crate::calls::{self, short_id};
+use crate::calls::short_id;
 use crate::loss::Losses;
-use crate::passthrough;
-use crate::{Encoded, Target, reference};
-
-/// The maximum number of stop sequences that the API accepts.
-const MAX_STOPS: usize = 4;
+use crate::{Encoded, Target, calls, passthrough, reference};
 
 /// The maximum length of a speaker's name that OpenAI accepts.
 const LONGEST_NAME: usize = 64;
@@ -46,9 +43,9 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     body.insert("model".to_owned(), json!(target.model));
     body.insert("messages".to_owned(), Value::Array(messages));
     let named = |name: &str| json!({"type": "function", "function": {"name": name}});
-    tools(request, tool, named, &mut body, &mut losses);
-    response_format(target, request, &mut body, &mut losses);
-    settings(target, request, &mut body, &mut losses);
+    encode_tools(request, encode_tool, named, &mut body, &mut losses);
+    settings::encode_output(target, request, &mut body, &mut losses);
+    settings::encode(target, request, &mut body, &mut losses);
     if target.stream {
         body.insert("stream".to_owned(), json!(true));
         body.insert("stream_options".to_owned(), json!({"include_usage": true}));
@@ -58,78 +55,6 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     }
     passthrough::merge(&mut body, target, &request.settings.provider);
     Encoded { body: Value::Object(body), losses: losses.into_vec() }
-}
-
-/// Encodes the tools and the tool choice for either OpenAI dialect: `tool` encodes a tool, `named` the choice of one
-/// tool.
-pub(crate) fn tools(
-    request: &Request,
-    tool: fn(&ToolDefinition) -> Value,
-    named: fn(&str) -> Value,
-    body: &mut Map<String, Value>,
-    losses: &mut Losses,
-) {
-    if request.tools.is_empty() {
-        if request.tool_choice.is_some() {
-            losses.add("tool_choice", "left out: there are no tools");
-        }
-        return;
-    }
-    body.insert("tools".to_owned(), request.tools.iter().map(|it| tool(it)).collect());
-    let choice = request.tool_choice.as_ref().map(|it| match it {
-        ToolChoice::Auto => json!("auto"),
-        ToolChoice::None => json!("none"),
-        ToolChoice::Required => json!("required"),
-        ToolChoice::Tool(name) => named(name),
-    });
-    body.extend(choice.map(|it| ("tool_choice".to_owned(), it)));
-}
-
-fn tool(tool: &ToolDefinition) -> Value {
-    let mut function = Map::new();
-    function.insert("name".to_owned(), json!(tool.name));
-    if !tool.description.is_empty() {
-        function.insert("description".to_owned(), json!(tool.description));
-    }
-    function.insert("parameters".to_owned(), tool.parameters.clone());
-    json!({"type": "function", "function": function})
-}
-
-fn response_format(target: &Target, request: &Request, body: &mut Map<String, Value>, losses: &mut Losses) {
-    let Some(schema) = &request.output else { return };
-    if target.facts.capabilities.structured_output == Some(false) {
-        losses.add("output", format!("`{}` keeps to no schema, left out", target.model));
-        return;
-    }
-    let format = json!({"name": "answer", "schema": schema, "strict": strict::is_strict(schema)});
-    body.insert("response_format".to_owned(), json!({"type": "json_schema", "json_schema": format}));
-}
-
-fn settings(target: &Target, request: &Request, body: &mut Map<String, Value>, losses: &mut Losses) {
-    let settings = &request.settings;
-    limits::sampling(target, "temperature", settings.temperature.as_ref(), body, losses);
-    if let Some(tokens) = limits::output_tokens(target, settings, losses) {
-        let own = limits::is_openai_own(&target.model);
-        let name = if own { "max_completion_tokens" } else { "max_tokens" };
-        body.insert(name.to_owned(), json!(tokens));
-    }
-    limits::sampling(target, "top_p", settings.top_p.as_ref(), body, losses);
-    if settings.top_k.is_some() {
-        losses.add("settings.top_k", "the dialect has no such setting, left out");
-    }
-    if !settings.stop.is_empty() {
-        let kept = &settings.stop[..settings.stop.len().min(MAX_STOPS)];
-        body.insert("stop".to_owned(), json!(kept));
-        for idx in kept.len()..settings.stop.len() {
-            losses.add(format!("settings.stop[{idx}]"), format!("at most {MAX_STOPS} texts, left out"));
-        }
-    }
-    if let Some(seed) = settings.seed {
-        body.insert("seed".to_owned(), json!(seed));
-    }
-    if let Some(effort) = limits::effort(target, settings, losses) {
-        body.insert("reasoning_effort".to_owned(), json!(effort));
-    }
 }
 
 /// Collects the encoded messages.
@@ -229,7 +154,7 @@ impl Writer<'_> {
     }
 
     fn result(&mut self, at: &str, result: &ToolResult) {
-        let text = output::text(&result.output, at, &mut self.losses);
+        let text = output_text(&result.output, at, &mut self.losses);
         let id = short_id(&result.call_id, LONGEST_ID);
         let place = self.place_of_result(&id);
         if place < self.messages.len() {
@@ -250,8 +175,8 @@ impl Writer<'_> {
         let shown = match part {
             Part::Text { .. } | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => Ok(None),
             Part::Image(_) | Part::File(_) if role != Role::User => Err("only users may show it".to_owned()),
-            Part::Image(image) => shown::image_url(self.target, image).map(|it| Some(image_part(&it))),
-            Part::File(file) => shown::file(self.target, file).and_then(|it| file_part(&it)).map(Some),
+            Part::Image(image) => image_url(self.target, image).map(|it| Some(image_part(&it))),
+            Part::File(file) => shown_file(self.target, file).and_then(|it| file_part(&it)).map(Some),
         };
         match shown {
             Ok(Some(shown)) => return shown,
@@ -260,26 +185,4 @@ impl Writer<'_> {
         }
         json!({"type": "text", "text": reference::part(part)})
     }
-}
-
-/// Encodes content: a single text as a plain string, no content as null.
-fn joined(mut content: Vec<Value>) -> Value {
-    match content.as_mut_slice() {
-        [] => Value::Null,
-        [only] if only["type"] == "text" => only["text"].take(),
-        _ => Value::Array(content),
-    }
-}
-
-fn image_part(url: &str) -> Value {
-    json!({"type": "image_url", "image_url": {"url": url}})
-}
-
-fn file_part(file: &Shown<'_>) -> Result<Value, String> {
-    let file = match file {
-        Shown::Data { name, data } => json!({"filename": name, "file_data": data}),
-        Shown::Id(id) => json!({"file_id": id}),
-        Shown::Url(_) => return Err("a file behind an address can't be sent".to_owned()),
-    };
-    Ok(json!({"type": "file", "file": file}))
 }

@@ -4,10 +4,11 @@
 //! of the provider's built-in tools cannot be represented and are reported as losses. There is no clock here:
 //! `created_at` is 0.
 
-use contexture_message::{Answer, Message, Part, Role, StopReason, ToolCall, Usage};
+use contexture_message::{Answer, Message, Part, Role, StopReason, ToolCall};
 use serde_json::{Value, json};
 
 use super::reasoning;
+use super::usage::{read_stop, read_usage, write_stop, write_usage};
 use crate::assembly::{arguments_text, parse_arguments};
 use crate::loss::Losses;
 use crate::read::Place;
@@ -23,12 +24,12 @@ pub(crate) fn encode_answer(target: &Target, answer: &Answer) -> Encoded {
 /// Returns the whole response, which also ends a stream.
 pub(super) fn response(target: &Target, answer: &Answer, losses: &mut Losses) -> Value {
     let output = items(target, &answer.message, losses);
-    let (status, reason) = status(&answer.stop, losses);
+    let (status, reason) = write_stop(&answer.stop, losses);
     let model = answer.model.as_ref().unwrap_or(&target.model);
     let mut response = shell(answer.id.as_deref().unwrap_or_default(), model, status);
     response["incomplete_details"] = reason.map_or(Value::Null, |it| json!({"reason": it}));
     response["output"] = Value::Array(output);
-    response["usage"] = encode_usage(answer.usage, losses);
+    response["usage"] = write_usage(answer.usage, losses);
     response
 }
 
@@ -103,36 +104,6 @@ pub(super) fn call_item(call_id: &str, name: &str, arguments: &str, status: &str
     })
 }
 
-fn status(stop: &StopReason, losses: &mut Losses) -> (&'static str, Option<&'static str>) {
-    match stop {
-        StopReason::End | StopReason::ToolCalls => ("completed", None),
-        StopReason::MaxTokens => ("incomplete", Some("max_output_tokens")),
-        StopReason::Refused => ("incomplete", Some("content_filter")),
-        StopReason::StopText | StopReason::Paused | StopReason::Other(_) => {
-            losses.add("stop", "the dialect has no word for it, sent as `completed`");
-            ("completed", None)
-        }
-    }
-}
-
-fn encode_usage(usage: Usage, losses: &mut Losses) -> Value {
-    // The dialect requires both counts.
-    if usage.cache_read_tokens.is_none() || usage.cache_write_tokens.is_none() {
-        losses.add("usage", "the cache counts that were not reported are sent as 0");
-    }
-    let read = json!({
-        "cached_tokens": usage.cache_read_tokens.unwrap_or_default(),
-        "cache_write_tokens": usage.cache_write_tokens.unwrap_or_default(),
-    });
-    json!({
-        "input_tokens": usage.input_tokens,
-        "input_tokens_details": read,
-        "output_tokens": usage.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-        "total_tokens": usage.total(),
-    })
-}
-
 /// Decodes an answer.
 pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Answer>, DecodeError> {
     let body = Place::root(body);
@@ -164,7 +135,7 @@ pub(super) fn read_response(
     Ok(Answer {
         message: Message::parts(Role::Assistant, content),
         stop,
-        usage: body.get("usage").map(|it| decode_usage(&it)).unwrap_or_default(),
+        usage: body.get("usage").map(|it| read_usage(&it)).unwrap_or_default(),
         model: body.name("model"),
         id: body.name("id"),
     })
@@ -200,28 +171,4 @@ fn read_item(
         other => losses.add(item.at(), format!("an item of type `{other}` has no place here, left out")),
     }
     Ok(refused)
-}
-
-/// Decodes the stop reason of a response.
-pub(super) fn read_stop(body: &Place<'_>) -> Result<StopReason, DecodeError> {
-    let reason = body.get("incomplete_details").map(|it| it.get_str("reason")).transpose()?.flatten();
-    Ok(match (body.get_str("status")?.unwrap_or("completed"), reason) {
-        ("completed", _) => StopReason::End,
-        (_, Some("max_output_tokens" | "max_tokens")) => StopReason::MaxTokens,
-        (_, Some("content_filter")) => StopReason::Refused,
-        (status, reason) => StopReason::Other(reason.unwrap_or(status).to_owned()),
-    })
-}
-
-/// Decodes the token counts of a response.
-pub(super) fn decode_usage(place: &Place<'_>) -> Usage {
-    let read = |name| place.get("input_tokens_details")?.count(name);
-    let written = |name| place.get("output_tokens_details")?.count(name);
-    Usage {
-        input_tokens: place.count("input_tokens").unwrap_or_default(),
-        cache_read_tokens: read("cached_tokens"),
-        cache_write_tokens: read("cache_write_tokens"),
-        output_tokens: place.count("output_tokens").unwrap_or_default(),
-        reasoning_tokens: written("reasoning_tokens").unwrap_or_default(),
-    }
 }

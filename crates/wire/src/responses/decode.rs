@@ -8,15 +8,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use contexture_message::{
-    File, Image, MediaSource, Message, Part, Request, Role, Settings, ToolCall, ToolDefinition, ToolResult,
-};
+use contexture_message::{Message, Part, Request, Role, ToolCall, ToolResult};
 use serde_json::Value;
 
-use super::reasoning;
+use super::decode_parts::part;
+use super::tools::decode_tools;
+use super::{reasoning, settings};
 use crate::assembly::parse_arguments;
 use crate::loss::Losses;
-use crate::openai::{decode as chat, limits, shown};
+use crate::openai::decode_parts::{parts, result_output};
+use crate::openai::tools::decode_choice;
 use crate::read::Place;
 use crate::{DecodeError, Decoded, Target};
 
@@ -37,54 +38,19 @@ pub(crate) fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Re
         None => {}
     }
     let Reader { messages, mut losses, .. } = reader;
-    let choice = body.get("tool_choice").map(|it| chat::tool_choice(&it, &mut losses)).transpose()?;
+    let choice = body.get("tool_choice").map(|it| decode_choice(&it, &mut losses)).transpose()?;
     let request = Request {
         model: body.get_str("model")?.map(str::to_owned),
         messages: messages.into_iter().map(Arc::new).collect(),
-        tools: tools(&body, &mut losses)?,
+        tools: decode_tools(&body, &mut losses)?,
         tool_choice: choice.flatten(),
-        output: output(&body, &mut losses)?,
-        settings: settings(&body, &mut losses)?,
+        output: settings::decode_output(&body, &mut losses)?,
+        settings: settings::decode(&body, &mut losses)?,
         breakpoints: Vec::new(),
     };
     body.ignore(DELIVERY);
     body.report(&mut losses);
     Ok(Decoded { value: request, losses: losses.into_vec() })
-}
-
-fn tools(body: &Place<'_>, losses: &mut Losses) -> Result<Vec<Arc<ToolDefinition>>, DecodeError> {
-    let mut tools = Vec::new();
-    for place in body.get_list("tools")? {
-        match place.need("type")?.str()? {
-            "function" => tools.push(Arc::new(chat::tool(&place, losses)?)),
-            other => losses.add(place.at(), format!("a tool of type `{other}` has no place here, left out")),
-        }
-    }
-    Ok(tools)
-}
-
-fn output(body: &Place<'_>, losses: &mut Losses) -> Result<Option<Arc<Value>>, DecodeError> {
-    let Some(text) = body.get("text") else { return Ok(None) };
-    let format = text.get("format").map_or(Ok(None), |it| chat::format(&it, &it, losses))?;
-    text.report(losses);
-    Ok(format)
-}
-
-fn settings(body: &Place<'_>, losses: &mut Losses) -> Result<Settings, DecodeError> {
-    let mut settings = Settings {
-        temperature: body.get_number("temperature")?,
-        max_tokens: body.get_u32("max_output_tokens")?,
-        top_p: body.get_number("top_p")?,
-        ..Settings::default()
-    };
-    if let Some(reasoning) = body.get("reasoning") {
-        if let Some(effort) = reasoning.get("effort") {
-            settings.reasoning = limits::read_effort(effort.str()?, effort.at(), losses);
-        }
-        reasoning.ignore(&["summary"]);
-        reasoning.report(losses);
-    }
-    Ok(settings)
 }
 
 /// Collects messages while items are decoded.
@@ -120,7 +86,7 @@ impl Reader<'_> {
 
     fn message(&mut self, place: &Place<'_>) -> Result<(), DecodeError> {
         let role = place.need("role")?;
-        let content = chat::parts(&place.need("content")?, part, &mut self.losses)?;
+        let content = parts(&place.need("content")?, part, &mut self.losses)?;
         self.report(place);
         match role.str()? {
             "system" | "developer" => self.say(Message::parts(Role::System, content)),
@@ -143,7 +109,7 @@ impl Reader<'_> {
     fn result(&mut self, place: &Place<'_>) -> Result<(), DecodeError> {
         let call_id = place.need("call_id")?.str()?.to_owned();
         let name = self.names.get(&call_id).cloned().unwrap_or_default();
-        let output = chat::result_output(chat::parts(&place.need("output")?, part, &mut self.losses)?);
+        let output = result_output(parts(&place.need("output")?, part, &mut self.losses)?);
         place.ignore(&["name"]);
         self.report(place);
         self.say(Message::parts(Role::Tool, vec![Part::ToolResult(ToolResult { call_id, name, output })]));
@@ -168,46 +134,5 @@ impl Reader<'_> {
             None => self.messages.push(Message::parts(Role::Assistant, vec![part])),
         }
         self.open = true;
-    }
-}
-
-fn part(place: &Place<'_>, losses: &mut Losses) -> Result<Option<Part>, DecodeError> {
-    let part = match place.need("type")?.str()? {
-        "input_text" | "output_text" | "text" => Part::text(place.need("text")?.str()?),
-        "input_image" => image(place, losses)?,
-        "input_file" => Part::File(file(place)?),
-        "refusal" => {
-            losses.add(place.at(), "a refusal is read as text");
-            Part::text(place.need("refusal")?.str()?)
-        }
-        other => {
-            losses.add(place.at(), format!("a part of type `{other}` has no place here, left out"));
-            return Ok(None);
-        }
-    };
-    place.ignore(&["annotations", "logprobs", "detail"]);
-    place.report(losses);
-    Ok(Some(part))
-}
-
-fn image(place: &Place<'_>, losses: &mut Losses) -> Result<Part, DecodeError> {
-    chat::detail(place, losses)?;
-    if let Some(id) = place.get_str("file_id")? {
-        losses.add(place.at(), "an image by its id is read as a file");
-        return Ok(Part::File(File { source: MediaSource::Id(id.to_owned()), media_type: None, name: None }));
-    }
-    let (source, media_type) = shown::read(place.need("image_url")?.str()?);
-    Ok(Part::Image(Image { source, media_type }))
-}
-
-fn file(place: &Place<'_>) -> Result<File, DecodeError> {
-    let name = place.get_str("filename")?.map(str::to_owned);
-    let elsewhere = match (place.get_str("file_id")?, place.get_str("file_url")?) {
-        (Some(id), _) => Some(MediaSource::Id(id.to_owned())),
-        (None, url) => url.map(|it| MediaSource::Url(it.to_owned())),
-    };
-    match elsewhere {
-        Some(source) => Ok(File { source, media_type: None, name }),
-        None => Ok(chat::file_data(place.need("file_data")?.str()?, name)),
     }
 }

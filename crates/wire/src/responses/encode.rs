@@ -15,14 +15,15 @@ use std::sync::Arc;
 use contexture_message::{Message, Part, Request, Role, Thinking, ToolCall, ToolDefinition, ToolResult};
 use serde_json::{Map, Value, json};
 
-use super::reasoning;
+use super::encode_parts::{file_part, image_part, leads_on, message};
+use super::tools::encode_tool;
+use super::{reasoning, settings};
 use crate::assembly::arguments_text;
-use crate::calls::{self, short_id};
+use crate::calls::short_id;
 use crate::loss::Losses;
-use crate::openai::shown::{self, Shown};
-use crate::openai::{encode as chat, limits, output, strict};
-use crate::passthrough;
-use crate::{Encoded, Target, reference};
+use crate::openai::encode_parts::{image_url, output_text, shown_file};
+use crate::openai::tools::encode_tools;
+use crate::{Encoded, Target, calls, passthrough, reference};
 
 /// The maximum length of a call id that OpenAI accepts.
 const LONGEST_ID: usize = 64;
@@ -49,9 +50,9 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     }
     body.insert("input".to_owned(), Value::Array(items));
     let named = |name: &str| json!({"type": "function", "name": name});
-    chat::tools(request, tool, named, &mut body, &mut losses);
-    format(target, request, &mut body, &mut losses);
-    settings(target, request, &mut body, &mut losses);
+    encode_tools(request, encode_tool, named, &mut body, &mut losses);
+    settings::encode_output(target, request, &mut body, &mut losses);
+    settings::encode(target, request, &mut body, &mut losses);
     // Models without reasoning reject this field.
     if target.facts.capabilities.reasoning != Some(false) {
         body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
@@ -65,49 +66,6 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     }
     passthrough::merge(&mut body, target, &request.settings.provider);
     Encoded { body: Value::Object(body), losses: losses.into_vec() }
-}
-
-fn tool(tool: &ToolDefinition) -> Value {
-    let mut function = Map::new();
-    function.insert("type".to_owned(), json!("function"));
-    function.insert("name".to_owned(), json!(tool.name));
-    if !tool.description.is_empty() {
-        function.insert("description".to_owned(), json!(tool.description));
-    }
-    function.insert("parameters".to_owned(), tool.parameters.clone());
-    function.insert("strict".to_owned(), json!(false));
-    Value::Object(function)
-}
-
-fn format(target: &Target, request: &Request, body: &mut Map<String, Value>, losses: &mut Losses) {
-    let Some(schema) = &request.output else { return };
-    if target.facts.capabilities.structured_output == Some(false) {
-        losses.add("output", format!("`{}` keeps to no schema, left out", target.model));
-        return;
-    }
-    let strict = strict::is_strict(schema);
-    let format = json!({"type": "json_schema", "name": "answer", "schema": schema, "strict": strict});
-    body.insert("text".to_owned(), json!({"format": format}));
-}
-
-fn settings(target: &Target, request: &Request, body: &mut Map<String, Value>, losses: &mut Losses) {
-    let settings = &request.settings;
-    limits::sampling(target, "temperature", settings.temperature.as_ref(), body, losses);
-    if let Some(tokens) = limits::output_tokens(target, settings, losses) {
-        body.insert("max_output_tokens".to_owned(), json!(tokens));
-    }
-    limits::sampling(target, "top_p", settings.top_p.as_ref(), body, losses);
-    let absent = [
-        ("top_k", settings.top_k.is_some()),
-        ("stop", !settings.stop.is_empty()),
-        ("seed", settings.seed.is_some()),
-    ];
-    for (name, _) in absent.into_iter().filter(|(_, set)| *set) {
-        losses.add(format!("settings.{name}"), "the dialect has no such setting, left out");
-    }
-    if let Some(effort) = limits::effort(target, settings, losses) {
-        body.insert("reasoning".to_owned(), json!({"effort": effort, "summary": "auto"}));
-    }
 }
 
 /// Collects the encoded items.
@@ -175,7 +133,7 @@ impl Writer<'_> {
     }
 
     fn result(&mut self, at: &str, result: &ToolResult) {
-        let text = output::text(&result.output, at, &mut self.losses);
+        let text = output_text(&result.output, at, &mut self.losses);
         let call_id = short_id(&result.call_id, LONGEST_ID);
         self.items.push(json!({"type": "function_call_output", "call_id": call_id, "output": text}));
     }
@@ -202,8 +160,8 @@ impl Writer<'_> {
         let shown = match part {
             Part::Text { .. } | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => Ok(None),
             Part::Image(_) | Part::File(_) if role != Role::User => Err("only users may show it".to_owned()),
-            Part::Image(image) => shown::image_url(self.target, image).map(|it| Some(image_part(&it))),
-            Part::File(file) => shown::file(self.target, file).map(|it| Some(file_part(&it))),
+            Part::Image(image) => image_url(self.target, image).map(|it| Some(image_part(&it))),
+            Part::File(file) => shown_file(self.target, file).map(|it| Some(file_part(&it))),
         };
         match shown {
             Ok(Some(shown)) => return shown,
@@ -211,29 +169,5 @@ impl Writer<'_> {
             Err(reason) => self.losses.add(at, format!("{reason}, sent as a reference")),
         }
         json!({"type": "input_text", "text": reference::part(part)})
-    }
-}
-
-fn message(role: Role, content: Value) -> Value {
-    json!({"type": "message", "role": role.as_str(), "content": content})
-}
-
-/// Returns whether a part becomes an item that a `reasoning` item can precede.
-fn leads_on(part: &Part) -> bool {
-    match part {
-        Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::ToolCall(_) => true,
-        Part::Thinking(_) | Part::ToolResult(_) => false,
-    }
-}
-
-fn image_part(url: &str) -> Value {
-    json!({"type": "input_image", "image_url": url, "detail": "auto"})
-}
-
-fn file_part(file: &Shown<'_>) -> Value {
-    match file {
-        Shown::Data { name, data } => json!({"type": "input_file", "filename": name, "file_data": data}),
-        Shown::Url(url) => json!({"type": "input_file", "file_url": url}),
-        Shown::Id(id) => json!({"type": "input_file", "file_id": id}),
     }
 }

@@ -1,7 +1,7 @@
 //! The slash commands of a chat.
 
 use contexture_compose::Pass;
-use contexture_message::Tokens;
+use contexture_message::{ErrorCode, Tokens};
 use contexture_session::{Session, SessionId, Thread};
 use serde_json::json;
 
@@ -39,7 +39,7 @@ impl Chat {
                 let id = id.map_or_else(new_name, |it| Ok(SessionId::parse(it)?))?;
                 if existing(&self.sessions, &id).await?.is_some() {
                     let failure =
-                        Failure::new("already_exists", format!("there is a session `{id}` already"));
+                        Failure::new(ErrorCode::AlreadyExists, format!("there is a session `{id}` already"));
                     return Err(failure.hint(format!("`/session {id}` goes on with it")));
                 }
                 self.go_to(id).await

@@ -1,5 +1,6 @@
 //! Reads lines from a terminal, with an editor and a history, or from a pipe.
 
+use contexture_message::ErrorCode;
 use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 
@@ -37,7 +38,8 @@ impl Lines {
         if !io::stdin().is_terminal() {
             return Ok(Lines::Pipe(Box::new(io::stdin().lock())));
         }
-        let failed = |err: ReadlineError| Failure::new("runtime_failed", format!("the terminal: {err}"));
+        let failed =
+            |err: ReadlineError| Failure::new(ErrorCode::RuntimeFailed, format!("the terminal: {err}"));
         let config = Config::builder().behavior(Behavior::PreferTerm).max_history_size(MAX_LINES);
         let config = config.map_err(failed)?.history_ignore_space(false).auto_add_history(true);
         let config = config.completion_type(CompletionType::List).build();
@@ -103,7 +105,7 @@ impl Lines {
                     }
                     Err(ReadlineError::Interrupted) => Ok(Typed::Nothing),
                     Err(ReadlineError::Eof) => Ok(Typed::End),
-                    Err(err) => Err(Failure::new("runtime_failed", format!("the terminal: {err}"))),
+                    Err(err) => Err(Failure::new(ErrorCode::RuntimeFailed, format!("the terminal: {err}"))),
                 }
             }
             Lines::Pipe(from) => {

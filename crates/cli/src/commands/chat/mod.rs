@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 
 use contexture::SystemSecrets;
 use contexture_agent::{Outcome, Secrets};
-use contexture_message::Role;
+use contexture_message::{ErrorCode, Role};
 use contexture_session::{Session, SessionId, SessionStart, Sessions, Snapshot, list_all};
 use serde_json::json;
 
@@ -87,7 +87,7 @@ async fn newest(sessions: &Sessions) -> Result<SessionId, Failure> {
     all.sort_by_key(|it| Reverse(it.updated));
     let newest = all.into_iter().next().map(|it| it.session);
     newest.ok_or_else(|| {
-        Failure::new("not_found", "there is no session to go on with")
+        Failure::new(ErrorCode::NotFound, "there is no session to go on with")
             .hint("without `--last` a new one begins")
     })
 }
@@ -183,7 +183,7 @@ impl Chat {
             let start = SessionStart { id: Some(self.id.clone()), label: None };
             self.session = Some(self.sessions.create(start).await?);
         }
-        self.session.as_ref().ok_or_else(|| Failure::new("not_found", "there is no session"))
+        self.session.as_ref().ok_or_else(|| Failure::new(ErrorCode::NotFound, "there is no session"))
     }
 
     fn tell(&mut self, failure: &Failure) {

@@ -1,5 +1,6 @@
 //! The setup for driving runs: a project, its agent and a store.
 
+use contexture_message::ErrorCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ impl Desk {
         let telemetry = telemetry::start(&config.telemetry, telemetry::Usual::Nothing, models.proxies())?;
         let agent = agent_builder(&project, &models)?
             .build()
-            .map_err(|err| Failure::new("tool_collision", err.to_string()))?;
+            .map_err(|err| Failure::new(ErrorCode::ToolCollision, err.to_string()))?;
         let place = match &args.store {
             Some(url) => store::parse(url, &root::here()?)?,
             None => store::parse(&config.store.url, &dir)?,

@@ -1,5 +1,6 @@
 //! `flow run`, `flow resume`, `flow cancel`: drives a run as far as possible and shows its progress.
 
+use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -54,7 +55,7 @@ pub(super) fn resume(args: &FlowResumeArgs, globals: &Globals, screen: Screen) -
             let asked = info.waits.iter().find(|it| it.id == wait);
             let value = match asked {
                 Some(asked) => value(asked, text).map_err(|why| {
-                    Failure::new("answer_invalid", format!("the answer to `{wait}`: {why}"))
+                    Failure::new(ErrorCode::AnswerInvalid, format!("the answer to `{wait}`: {why}"))
                 })?,
                 // `answer` reports why there is no such wait.
                 None => Value::String(text.to_owned()),

@@ -1,6 +1,7 @@
 //! Answers the waits of a run from the terminal or a pipe.
 
 use contexture_flow::{QuestionKind, Wait};
+use contexture_message::ErrorCode;
 use serde_json::{Value, json};
 
 use crate::commands::chat::lines::{Lines, Typed};
@@ -36,7 +37,7 @@ impl Respondent {
                 // Input from a pipe cannot be corrected by asking again.
                 Err(why) if !lines.is_terminal() => {
                     return Err(Failure::new(
-                        "answer_invalid",
+                        ErrorCode::AnswerInvalid,
                         format!("the answer to `{}`: {why}", wait.id),
                     ));
                 }

@@ -1,6 +1,7 @@
 //! `sessions archives`: shows what was summarised or left out, and which turns it covers.
 
 use contexture_history::{Archived, Body, Item, Summary};
+use contexture_message::ErrorCode;
 use contexture_session::search::MAX_FOUND;
 use contexture_session::{ArchiveInfo, Head, SearchHit, Sessions, StoreError, Thread, ThreadId, ThreadKey};
 use serde_json::{Value, json};
@@ -109,7 +110,8 @@ pub(in crate::commands) async fn one(
 ) -> Result<Reply, Failure> {
     let all = thread.archives().await?;
     let info = all.iter().find(|it| it.archived.number == number).ok_or_else(|| {
-        let failure = Failure::new("not_found", format!("thread `{}` has no archive a{number}", thread.id()));
+        let failure =
+            Failure::new(ErrorCode::NotFound, format!("thread `{}` has no archive a{number}", thread.id()));
         let names: Vec<String> = all.iter().map(|it| it.archived.name()).collect();
         failure.hint(if names.is_empty() {
             "it has no archives".to_owned()

@@ -8,7 +8,7 @@ use contexture_history::{
     Archived, Body, Change, Envelope, EnvelopeTag, Item, Limit, Seq, Summary, SystemEvent, Turn, TurnNo,
     TurnStatus, turns, window,
 };
-use contexture_message::{Message, Part, Role, Tokens, ToolOutput};
+use contexture_message::{ErrorCode, Message, Part, Role, Tokens, ToolOutput};
 use contexture_session::{
     Head, NewestTurns, SessionId, SessionKey, Sessions, Span, Store, StoreError, ThreadId, ThreadInfo,
     ThreadKey, ThreadKind,
@@ -84,7 +84,8 @@ pub(super) fn thread(
     found.map(|it| it.thread.clone()).ok_or_else(|| {
         let names: Vec<String> =
             threads.iter().map(|it| format!("`{}`{}", it.thread, labelled(it))).collect();
-        let failure = Failure::new("not_found", format!("session `{session}` has no thread `{name}`"));
+        let failure =
+            Failure::new(ErrorCode::NotFound, format!("session `{session}` has no thread `{name}`"));
         failure.hint(format!("it has {}", names.join(", ")))
     })
 }

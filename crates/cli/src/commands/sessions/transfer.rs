@@ -1,5 +1,6 @@
 //! `sessions export`, `import` and `fork`.
 
+use contexture_message::ErrorCode;
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -50,8 +51,9 @@ pub(super) async fn export(
 async fn write(sessions: &Sessions, ids: &[SessionId], out: &mut impl Write) -> Result<(), Failure> {
     for id in ids {
         contexture_session::export(sessions, id, |line| {
-            writeln!(out, "{line}")
-                .map_err(|err| Failure::new("write_failed", format!("the export can't be written: {err}")))
+            writeln!(out, "{line}").map_err(|err| {
+                Failure::new(ErrorCode::WriteFailed, format!("the export can't be written: {err}"))
+            })
         })
         .await?;
     }
@@ -63,7 +65,7 @@ async fn write(sessions: &Sessions, ids: &[SessionId], out: &mut impl Write) -> 
 async fn to_file(sessions: &Sessions, ids: &[SessionId], path: &Path) -> Result<(), Failure> {
     let name = path.display().to_string();
     let failed = |err: io::Error| {
-        Failure::new("write_failed", format!("`{name}` can't be written: {err}")).at(name.clone())
+        Failure::new(ErrorCode::WriteFailed, format!("`{name}` can't be written: {err}")).at(name.clone())
     };
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
@@ -126,7 +128,7 @@ fn not_imported(err: SessionError, name: &str, first: usize, done: &[Imported]) 
         SessionError::Import { line, detail } => {
             let at = if line == 0 { name.to_owned() } else { format!("{name}:{}", first + line) };
             let hint = "the file must be what `contexture sessions export` wrote";
-            Failure::new("import_invalid", detail).at(at).hint(hint)
+            Failure::new(ErrorCode::ImportInvalid, detail).at(at).hint(hint)
         }
         other => Failure::from(other),
     };

@@ -1,5 +1,6 @@
 //! `sessions delete`, `refresh`, `usage`, `vacuum` and `recover`.
 
+use contexture_message::ErrorCode;
 use std::fs;
 use std::path::Path;
 
@@ -75,7 +76,7 @@ pub(super) async fn refresh(
     let (config, _) = root::config(globals)?;
     let models = Models::of(&config, models::variable)?;
     let agent = contexture::agent(models.client()?).build();
-    let agent = agent.map_err(|err| Failure::new("runtime_failed", err.to_string()))?;
+    let agent = agent.map_err(|err| Failure::new(ErrorCode::RuntimeFailed, err.to_string()))?;
     agent.refresh(&thread).await?;
     if globals.json {
         return Ok(Reply::json(json!({"refreshed": thread.id()})));
@@ -136,13 +137,15 @@ pub(super) fn recover(damaged: &Path, into: &Path, as_json: bool) -> Result<Repl
     let shown = |path: &Path| path.display().to_string();
     if !damaged.is_file() {
         let path = shown(damaged);
-        return Err(Failure::new("not_found", format!("there is no file `{path}`")).at(path));
+        return Err(Failure::new(ErrorCode::NotFound, format!("there is no file `{path}`")).at(path));
     }
     if into.exists() {
         let path = shown(into);
-        return Err(
-            Failure::new("file_exists", format!("nothing is written: `{path}` is already there")).at(path)
-        );
+        return Err(Failure::new(
+            ErrorCode::FileExists,
+            format!("nothing is written: `{path}` is already there"),
+        )
+        .at(path));
     }
     let recovered = SqliteStore::recover(damaged, into)?;
     if as_json {

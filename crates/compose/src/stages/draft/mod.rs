@@ -1,0 +1,138 @@
+//! A draft of a request: all Segments in order, and what several stages need of them (order and text of the system
+//! message, messages, shares of the tag block).
+
+mod owned;
+mod system;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use contexture_history::{Repair, TransformChange};
+use contexture_message::{Settings, TokenCounter, Tokens, ToolChoice};
+use serde_json::Value;
+
+use self::owned::kept_entries;
+pub(crate) use self::owned::{Form, Owned, named, without_leading_break};
+pub(crate) use self::system::{SystemPiece, SystemText, system_order, system_text};
+use super::rewrite::ShortenedResult;
+use crate::define::checks::{Constraint, Guardrail, ToolMiddleware};
+use crate::evaluated::Timing;
+use crate::segment::{Fate, SharedText, Slot};
+use crate::tags::TagTree;
+use crate::{Body, Segment, Source};
+
+/// Everything that may be sent, in order.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) segments: Vec<Segment>,
+    /// The tag tree; a Segment with [`Body::Tags`] owns the share of one entry.
+    pub(crate) tree: TagTree,
+    pub(crate) skeleton: Skeleton,
+    pub(crate) extras: Extras,
+    pub(crate) timings: Vec<Timing>,
+    pub(crate) warnings: Vec<String>,
+    /// The repairs that paired calls with results, by the repaired Segment.
+    pub(crate) repairs: Vec<(Source, Repair)>,
+    /// The token counts; filled in by `fit`.
+    pub(crate) usage: Usage,
+    /// The tokens of the envelope around its pieces, if there are any.
+    pub(crate) envelope: Tokens,
+    /// The effect of each transform.
+    pub(crate) transforms: Vec<TransformChange>,
+    /// The tool results that are shown as previews.
+    pub(crate) shortened: Vec<ShortenedResult>,
+    /// The text that replaces the tag block.
+    pub(crate) owned: Option<Owned>,
+}
+
+impl Draft {
+    /// Returns the text of the Segment that replaces the tag block, rendered for the entries that are kept now.
+    pub(crate) fn owned_text(&self, position: usize) -> Option<SharedText> {
+        let owned = self.owned.as_ref().filter(|it| it.position == position)?;
+        let kept = kept_entries(&self.segments);
+        owned.text(&self.tree, &|it| kept.contains(&it)).ok()
+    }
+
+    /// Distributes the tokens of the tag block, or of the text that replaces it, over its shares.
+    pub(crate) fn count_shares(&mut self, counter: &dyn TokenCounter) {
+        match &self.owned {
+            Some(owned) => owned.count(&mut self.segments, &self.tree, counter),
+            None => count_shares(&mut self.segments, &self.tree, counter),
+        }
+    }
+
+    /// Stores the final text in the Segment that replaces the tag block, once it is known what is kept.
+    pub(crate) fn settle(&mut self) {
+        let Some(position) = self.owned.as_ref().map(|it| it.position) else { return };
+        if let Some(text) = self.owned_text(position)
+            && let Some(segment) = self.segments.get_mut(position).filter(|it| it.fate.is_sent())
+        {
+            segment.fate = if text.trim().is_empty() { Fate::Empty } else { Fate::Kept };
+            segment.body = Body::Text(text);
+        }
+    }
+}
+
+/// The parts of a request that are not Segments.
+#[derive(Debug)]
+pub(crate) struct Skeleton {
+    pub(crate) model: Option<String>,
+    pub(crate) settings: Settings,
+    pub(crate) tool_choice: Option<ToolChoice>,
+    pub(crate) output: Option<Arc<Value>>,
+}
+
+/// What contributors add besides text and tools: definitions for the code that runs the turn.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    /// Checks of the answer, those of entries first.
+    pub constraints: Vec<Constraint>,
+    /// Checks of input and output, those of entries first.
+    pub guardrails: Vec<Guardrail>,
+    /// Middleware that wraps tool calls.
+    pub tool_middleware: Vec<ToolMiddleware>,
+    /// Metadata for the application, by source.
+    pub metadata: BTreeMap<String, BTreeMap<String, Value>>,
+}
+
+/// The token counts and limits of a request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Usage {
+    pub(crate) system: Tokens,
+    pub(crate) total: Tokens,
+    pub(crate) token_budget: Option<Tokens>,
+    pub(crate) input_budget: Option<Tokens>,
+    pub(crate) counter: String,
+    pub(crate) exact: bool,
+}
+
+/// Returns the Segments after the system message that are sent, in request order.
+pub(crate) fn message_segments(draft: &Draft) -> impl Iterator<Item = &Segment> {
+    let slots = [Slot::Context, Slot::Provider, Slot::History, Slot::User, Slot::Envelope, Slot::InFlight]
+        .into_iter();
+    slots.flat_map(|slot| draft.segments.iter().filter(move |it| it.slot == slot && it.fate.is_sent()))
+}
+
+/// Lists the pieces of the hidden envelope that are sent.
+pub(crate) fn envelope_pieces(draft: &Draft) -> Vec<&str> {
+    message_segments(draft).filter(|it| it.slot == Slot::Envelope).filter_map(Segment::text).collect()
+}
+
+/// Distributes the tokens of the tag block over its shares.
+///
+/// The highest priority pays for the wrappers that it opens, so that dropping in the reverse order frees exactly what
+/// was counted.
+pub(crate) fn count_shares(segments: &mut [Segment], tree: &TagTree, counter: &dyn TokenCounter) {
+    let is_share = |it: &&mut Segment| it.slot == Slot::Tags && (it.fate.is_sent() || it.fate == Fate::Empty);
+    let mut shares: Vec<&mut Segment> = segments.iter_mut().filter(is_share).collect();
+    shares.sort_by_key(|it| (Reverse(it.pinned), Reverse(it.priority)));
+    let mut admission = tree.admission();
+    for segment in shares {
+        let Body::Tags(entry) = segment.body else { continue };
+        if !admission.has_share(entry) {
+            segment.fate = Fate::Empty;
+        }
+        segment.tokens = admission.admit(entry, counter);
+    }
+}

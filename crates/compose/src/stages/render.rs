@@ -1,0 +1,91 @@
+//! Turns an arranged draft into a Request.
+//!
+//! The order is: one system message (own text, contexts, tag block, joined by blank lines), messages of the context
+//! slot and of providers, the history, the user's turn with its hidden envelope, the messages in flight. Tools are
+//! already sorted. Nothing is decided here.
+
+use std::sync::Arc;
+
+use contexture_history::envelope_part;
+use contexture_message::{Message, Request, Role};
+
+use super::arrange::Arranged;
+use super::draft::message_segments;
+use crate::segment::{Body, Slot, envelope, is_of_the_user};
+use crate::{Segment, Source};
+
+/// A request, and the source of each message after the system message.
+#[derive(Debug)]
+pub(crate) struct Rendered {
+    pub(crate) request: Request,
+    pub(crate) origins: Arc<[Source]>,
+}
+
+/// Renders the request.
+pub(crate) fn render(arranged: &Arranged) -> Rendered {
+    let Arranged { draft, system, cache, .. } = arranged;
+    let mut turn = Turn::default();
+    for segment in message_segments(draft) {
+        match &segment.body {
+            Body::Messages(list) => list.iter().for_each(|it| turn.push(segment, Arc::clone(it))),
+            Body::Text(text) if segment.slot == Slot::Envelope => turn.envelope(segment, text),
+            Body::Text(text) => turn.push(segment, Arc::new(Message::user(text.as_str()))),
+            Body::Nothing | Body::Tags(_) | Body::Tool(_) => {}
+        }
+    }
+    let (messages, origins): (Vec<_>, Vec<_>) = turn.with_envelope().into_iter().unzip();
+    let tools = draft.segments.iter().filter_map(|it| match &it.body {
+        Body::Tool(tool) if it.fate.is_sent() => Some(Arc::clone(tool.tool())),
+        _ => None,
+    });
+    let request = Request {
+        model: draft.skeleton.model.clone(),
+        messages: system.iter().cloned().chain(messages).collect(),
+        tools: tools.collect(),
+        tool_choice: draft.skeleton.tool_choice.clone(),
+        output: draft.skeleton.output.clone(),
+        settings: draft.skeleton.settings.clone(),
+        breakpoints: cache.breakpoints.clone(),
+    };
+    Rendered { request, origins: origins.into() }
+}
+
+/// Builds the messages after the system message.
+#[derive(Default)]
+struct Turn<'a> {
+    messages: Vec<(Arc<Message>, Source)>,
+    /// The index of this turn's first message.
+    start: usize,
+    /// The pieces of the hidden envelope.
+    envelope: Vec<&'a str>,
+    envelope_source: Option<Source>,
+}
+
+impl<'a> Turn<'a> {
+    fn push(&mut self, segment: &Segment, message: Arc<Message>) {
+        self.messages.push((message, segment.source.clone()));
+        if segment.slot <= Slot::History {
+            self.start = self.messages.len();
+        }
+    }
+
+    fn envelope(&mut self, segment: &Segment, text: &'a str) {
+        self.envelope.push(text);
+        self.envelope_source.get_or_insert_with(|| segment.source.clone());
+    }
+
+    /// Puts the hidden envelope after the visible text of this turn's user message.
+    fn with_envelope(mut self) -> Vec<(Arc<Message>, Source)> {
+        let Some(source) = self.envelope_source else { return self.messages };
+        let part = envelope_part(&envelope(&self.envelope));
+        let user = self.messages[self.start..].iter_mut().find(|(it, _)| is_of_the_user(it));
+        match user {
+            Some((message, _)) => Arc::make_mut(message).content.push(part),
+            None => {
+                let message = Arc::new(Message::parts(Role::User, vec![part]));
+                self.messages.insert(self.start, (message, source));
+            }
+        }
+        self.messages
+    }
+}

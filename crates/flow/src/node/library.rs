@@ -1,0 +1,56 @@
+//! The application's side of the runtime.
+
+use std::fmt;
+use std::time::Duration;
+
+use contexture_agent::Agent;
+use contexture_compose::Prompt;
+use contexture_history::Timestamp;
+use contexture_session::{NewRecord, Tenant};
+
+use super::custom::Nodes;
+use super::flow::Flow;
+use crate::{RunEvent, RunId};
+
+/// The context of recorded events.
+#[derive(Clone, Copy, Debug)]
+pub struct EventContext<'a> {
+    /// The owner of the run.
+    pub tenant: &'a Tenant,
+    /// The run's id.
+    pub run: &'a RunId,
+    /// The flow of the run.
+    pub flow: &'a Flow,
+    /// The time of the commit.
+    pub at: Timestamp,
+}
+
+/// What runs need from the application. It is queried each time a run is taken, so a reload takes effect.
+pub trait Library: fmt::Debug + Send + Sync + 'static {
+    /// Returns the agent that runs prompts and tools.
+    fn agent(&self) -> Agent;
+
+    /// Returns a prompt by its id, or why there is none.
+    fn prompt(&self, id: &str) -> Result<Prompt, String>;
+
+    /// Returns a flow by its id.
+    fn flow(&self, id: &str) -> Option<Flow>;
+
+    /// Returns nodes of the application's own, by name: a run that began with an earlier version of its flow needs
+    /// them.
+    fn nodes(&self) -> Nodes {
+        Nodes::default()
+    }
+
+    /// Returns records to write in the same commit as events of a run, so that they exist exactly if the events do.
+    fn extra_records(&self, _about: EventContext<'_>, _events: &[RunEvent]) -> Vec<NewRecord> {
+        Vec::new()
+    }
+
+    /// Called for every event after it is recorded here, for metrics. To observe a run, follow it.
+    fn on_event(&self, _flow: &Flow, _event: &RunEvent) {}
+
+    /// Hears how long a node of a kind has worked, each time that it was tried here. What it waited for, an answer or
+    /// its next attempt, is not in it.
+    fn on_worked(&self, _kind: &'static str, _took: Duration) {}
+}

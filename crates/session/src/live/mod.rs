@@ -1,0 +1,368 @@
+//! A thread as this process knows it: one queue of writers, one snapshot.
+//!
+//! All handles to a thread share one [`LiveThread`]. Writers take its lock, so they queue in order of arrival; across
+//! processes the store decides. A write takes the newest snapshot, makes items from it, and appends them where the
+//! snapshot ends. If the log has grown in the meantime, the snapshot is reloaded and the items are made again.
+
+pub(crate) mod lost_turns;
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, OnceLock, PoisonError, RwLock, Weak};
+use std::time::Duration;
+
+use contexture_history::{Cost, Item, Seq, Timestamp, TurnNo, item_cost};
+use contexture_message::Tokens;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+use crate::config::{Policy, Ports, SessionConfig};
+use crate::log::draft::Draft;
+use crate::store::{Append, Fence, Guard, Store};
+use crate::view::{changes_view, load};
+use crate::{LostTurnRecovery, NewItem, SessionError, Snapshot, State, StoreError, ThreadKey};
+
+/// State shared by all sessions of one store.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) ports: Ports,
+    pub(crate) config: SessionConfig,
+    /// The name of this writer among all processes.
+    pub(crate) owner: Arc<str>,
+    /// The counter's name, shared by all items.
+    pub(crate) counter: Arc<str>,
+    /// The threads with a handle in this process: one queue of writers each.
+    pub(crate) live: StdMutex<HashMap<ThreadKey, Weak<LiveThread>>>,
+    /// Asked when a lost turn is closed.
+    pub(crate) lost_turn_recovery: OnceLock<Arc<dyn LostTurnRecovery>>,
+}
+
+impl Shared {
+    /// Returns a thread as this process knows it; it is loaded from the store if this process has no handle to it.
+    pub(crate) async fn live(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<LiveThread>, StoreError> {
+        if let Some(live) = self.open_thread(&key) {
+            return Ok(live);
+        }
+        let live = Arc::new(LiveThread::open(Arc::clone(self), key).await?);
+        Ok(self.remember(live))
+    }
+
+    /// Returns a thread in its current state, read once from the store.
+    pub(crate) async fn live_now(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<LiveThread>, StoreError> {
+        match self.open_thread(&key) {
+            Some(live) => {
+                live.refresh_if_idle().await?;
+                Ok(live)
+            }
+            None => self.live(key).await,
+        }
+    }
+
+    fn open_thread(&self, key: &ThreadKey) -> Option<Arc<LiveThread>> {
+        self.known().get(key).and_then(Weak::upgrade)
+    }
+
+    /// Makes all handles to a thread share one queue, regardless of which was opened first.
+    fn remember(&self, live: Arc<LiveThread>) -> Arc<LiveThread> {
+        let mut known = self.known();
+        if let Some(first) = known.get(&live.key).and_then(Weak::upgrade) {
+            return first;
+        }
+        if known.len() == known.capacity() {
+            known.retain(|_, it| it.strong_count() > 0);
+        }
+        known.insert(live.key.clone(), Arc::downgrade(&live));
+        live
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<ThreadKey, Weak<LiveThread>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts what is going to be appended: once, before anyone waits for anything.
+    pub(crate) fn counted(&self, items: Vec<NewItem>) -> Vec<NewItem> {
+        items.into_iter().map(|it| NewItem { tokens: Some(self.tokens(&it)), ..it }).collect()
+    }
+
+    fn tokens(&self, item: &NewItem) -> Tokens {
+        item_cost(&*self.ports.counter, &item.body, item.seen_by())
+    }
+}
+
+/// A thread as this process knows it.
+pub(crate) struct LiveThread {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) key: ThreadKey,
+    writer: Arc<Mutex<Writer>>,
+    waiting: AtomicUsize,
+    snapshot: RwLock<Arc<Snapshot>>,
+    memory: RwLock<Option<ThreadMemory>>,
+}
+
+/// A value that this process caches for a thread.
+pub(crate) type ThreadMemory = Arc<dyn Any + Send + Sync>;
+
+impl std::fmt::Debug for LiveThread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+/// State that only the holder of the lock may touch.
+#[derive(Debug, Default)]
+pub(crate) struct Writer {
+    /// The lease that this process holds, or held when a turn was dropped without an end.
+    pub(crate) fence: Option<Fence>,
+    /// The caller of an append stopped waiting for its result: the snapshot may be outdated.
+    is_stale: bool,
+}
+
+/// The right to write to a thread from this process.
+pub(crate) type WriteGuard = OwnedMutexGuard<Writer>;
+
+impl LiveThread {
+    /// Reads a thread from the store.
+    async fn open(shared: Arc<Shared>, key: ThreadKey) -> Result<LiveThread, StoreError> {
+        let snapshot =
+            RwLock::new(Arc::new(load::snapshot(&*shared.store, &key, shared.config.history_window).await?));
+        let writer = Arc::new(Mutex::new(Writer::default()));
+        let memory = RwLock::default();
+        Ok(LiveThread { shared, key, writer, waiting: AtomicUsize::new(0), snapshot, memory })
+    }
+
+    /// Returns a private thread that starts with this snapshot of another one.
+    pub(crate) fn detached(of: &LiveThread, store: Arc<dyn Store>, snapshot: Arc<Snapshot>) -> LiveThread {
+        let Shared { ports, config, owner, counter, .. } = &*of.shared;
+        let (ports, config) = (ports.clone(), config.clone());
+        let (owner, counter, live) = (Arc::clone(owner), Arc::clone(counter), StdMutex::default());
+        LiveThread {
+            shared: Arc::new(Shared {
+                store,
+                ports,
+                config,
+                owner,
+                counter,
+                live,
+                lost_turn_recovery: OnceLock::new(),
+            }),
+            key: of.key.clone(),
+            writer: Arc::default(),
+            waiting: AtomicUsize::new(0),
+            snapshot: RwLock::new(snapshot),
+            memory: RwLock::new(of.memory()),
+        }
+    }
+
+    /// Returns the newest snapshot.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn set_snapshot(&self, snapshot: Snapshot) {
+        *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
+    }
+
+    pub(crate) fn memory(&self) -> Option<ThreadMemory> {
+        self.memory.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_memory(&self, memory: ThreadMemory) {
+        *self.memory.write().unwrap_or_else(PoisonError::into_inner) = Some(memory);
+    }
+
+    /// Reloads the thread. Only the holder of the writer lock may call it; otherwise an append of this process would
+    /// be lost from the snapshot.
+    pub(crate) async fn refresh(&self, _writer: &WriteGuard) -> Result<(), StoreError> {
+        let Shared { store, config, .. } = &*self.shared;
+        self.set_snapshot(load::snapshot(&**store, &self.key, config.history_window).await?);
+        Ok(())
+    }
+
+    /// Reloads the thread, unless a writer in this process holds the lock: then no other process writes, and the
+    /// snapshot is current.
+    pub(crate) async fn refresh_if_idle(&self) -> Result<(), StoreError> {
+        match self.try_lock_writer() {
+            Some(writer) => self.refresh(&writer).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the writer lock if it is free.
+    pub(crate) fn try_lock_writer(&self) -> Option<WriteGuard> {
+        Arc::clone(&self.writer).try_lock_owned().ok()
+    }
+
+    /// Waits for the writer lock, or fails if it is taken.
+    pub(crate) async fn lock_writer(&self, policy: Policy) -> Result<WriteGuard, SessionError> {
+        if let Some(writer) = self.try_lock_writer() {
+            return Ok(writer);
+        }
+        let thread = || self.key.thread.to_string();
+        if policy != Policy::Queue {
+            return Err(SessionError::TurnInProgress { thread: thread() });
+        }
+        let _slot = self
+            .queue_slot()
+            .ok_or_else(|| SessionError::QueueFull { thread: thread(), queue: self.shared.config.queue })?;
+        Ok(Arc::clone(&self.writer).lock_owned().await)
+    }
+
+    fn queue_slot(&self) -> Option<QueueSlot<'_>> {
+        let queue = self.shared.config.queue;
+        let take = |waiting| (waiting < queue).then_some(waiting + 1);
+        self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+        Some(QueueSlot(&self.waiting))
+    }
+
+    /// Appends the items that `draft` makes from the newest state, waiting for writers of other processes.
+    pub(crate) async fn write(
+        &self,
+        writer: &mut WriteGuard,
+        policy: Policy,
+        draft: impl Fn(&State) -> Result<Draft, SessionError>,
+    ) -> Result<Arc<Snapshot>, SessionError> {
+        let mut backoff = Backoff::new(&self.shared.config);
+        loop {
+            let guard = writer.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
+            match self.append_next(writer, guard, &draft).await {
+                Err(SessionError::Store(err)) => self.recover(writer, policy, &mut backoff, err).await?,
+                done => return done.map(|()| self.snapshot()),
+            }
+        }
+    }
+
+    /// Makes the next attempt possible after an append was refused, or gives up.
+    pub(crate) async fn recover(
+        &self,
+        writer: &mut WriteGuard,
+        policy: Policy,
+        backoff: &mut Backoff,
+        err: StoreError,
+    ) -> Result<(), SessionError> {
+        match err {
+            StoreError::Conflict { .. } => {}
+            StoreError::Fenced { .. } => writer.fence = None,
+            StoreError::Held { thread } if policy != Policy::Queue => {
+                return Err(SessionError::TurnInProgress { thread });
+            }
+            StoreError::Held { .. } => {}
+            other => return Err(other.into()),
+        }
+        let pause = backoff
+            .next()
+            .ok_or_else(|| SessionError::TurnInProgress { thread: self.key.thread.to_string() })?;
+        if !pause.is_zero() {
+            self.shared.ports.time.sleep(pause).await;
+        }
+        Ok(self.refresh(writer).await?)
+    }
+
+    /// Makes sure that the snapshot contains every append from here. Call it before a lookup that decides what to
+    /// append: if the log grows after that, the append is refused.
+    pub(crate) async fn refresh_if_stale(&self, writer: &mut WriteGuard) -> Result<(), StoreError> {
+        if writer.is_stale {
+            self.refresh(writer).await?;
+            writer.is_stale = false;
+        }
+        Ok(())
+    }
+
+    /// Appends once, after ending a turn whose writer was lost.
+    pub(crate) async fn append_next(
+        &self,
+        writer: &mut WriteGuard,
+        guard: Guard,
+        draft: impl Fn(&State) -> Result<Draft, SessionError>,
+    ) -> Result<(), SessionError> {
+        let guard = self.guard_after_lost(writer, guard).await?;
+        let releases = matches!(guard, Guard::Release { .. });
+        let done = self.try_append(writer, guard, draft).await;
+        // There was nothing to say, or nothing that can be said: the lease must not stay for that.
+        if releases && !matches!(done, Err(SessionError::Store(_))) {
+            self.release_lease(writer).await?;
+        }
+        done
+    }
+
+    /// Appends once, where the newest snapshot ends.
+    pub(crate) async fn try_append(
+        &self,
+        writer: &mut WriteGuard,
+        guard: Guard,
+        draft: impl Fn(&State) -> Result<Draft, SessionError>,
+    ) -> Result<(), SessionError> {
+        self.refresh_if_stale(writer).await?;
+        let snapshot = self.snapshot();
+        let items = self.items(snapshot.state().end, draft(snapshot.state())?);
+        if items.is_empty() {
+            return Ok(());
+        }
+        // Items that change the view of older ones are rare, and the older ones are not loaded one by one.
+        let must_reload = items.iter().any(|it| changes_view(it, snapshot.state()));
+        let next = snapshot.with(&items, self.shared.config.history_window);
+        let append = Append {
+            expected: snapshot.state().end,
+            state: next.state().clone(),
+            guard,
+            keys: Append::keys_of(&items),
+            items,
+        };
+        writer.is_stale = true;
+        let appended = self.shared.store.append(self.key.clone(), append).await;
+        writer.is_stale = matches!(appended, Err(StoreError::Unavailable { .. }));
+        writer.fence = appended?.fence;
+        if !must_reload {
+            self.set_snapshot(next);
+            return Ok(());
+        }
+        writer.is_stale = true;
+        Ok(self.refresh(writer).await?)
+    }
+
+    fn items(&self, end: Seq, draft: Draft) -> Vec<Item> {
+        let at = self.shared.ports.time.now();
+        let positions = (1..).map(|it| end.plus(it));
+        positions.zip(draft).map(|(seq, (turn, new))| self.item(seq, turn, at, new)).collect()
+    }
+
+    fn item(&self, seq: Seq, turn: TurnNo, at: Timestamp, new: NewItem) -> Item {
+        let visibility = new.seen_by();
+        let tokens = new.tokens.unwrap_or_else(|| self.shared.tokens(&new));
+        let cost = Cost { counter: Arc::clone(&self.shared.counter), tokens };
+        Item { seq, turn, visibility, cost, author: new.author, at, body: new.body }
+    }
+}
+
+/// A slot in the queue of writers waiting for a thread.
+struct QueueSlot<'a>(&'a AtomicUsize);
+
+impl Drop for QueueSlot<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How often and how long a writer tries again: soon at first, then every quarter of a second.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    left: Duration,
+    pause: Duration,
+}
+
+impl Backoff {
+    const FIRST: Duration = Duration::from_millis(2);
+    const LONGEST: Duration = Duration::from_millis(250);
+
+    pub(crate) fn new(config: &SessionConfig) -> Self {
+        Self { left: config.wait, pause: Duration::ZERO }
+    }
+
+    /// Returns how long to wait before the next attempt, or nothing when it was long enough.
+    pub(crate) fn next(&mut self) -> Option<Duration> {
+        let pause = self.pause;
+        self.left = self.left.checked_sub(pause).filter(|it| !it.is_zero())?;
+        self.pause = (pause * 2).clamp(Self::FIRST, Self::LONGEST);
+        Some(pause)
+    }
+}

@@ -1,0 +1,136 @@
+//! Errors of a store.
+
+use contexture_history::Seq;
+use contexture_message::ErrorCode;
+
+use super::Fence;
+use crate::DocumentKey;
+
+/// An error of a store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The log does not end where the writer thinks it does.
+    #[error("thread `{thread}` ends at {found}, the writer expected {expected}")]
+    Conflict {
+        /// The thread's id.
+        thread: String,
+        /// The end that the writer expected.
+        expected: Seq,
+        /// The actual end.
+        found: Seq,
+    },
+    /// Another writer holds the lease.
+    #[error("thread `{thread}` is held by another writer")]
+    Held {
+        /// The thread's id.
+        thread: String,
+    },
+    /// The writer's lease was taken over.
+    #[error("the writer's lease {fence} on thread `{thread}` was taken over", fence = .fence.0)]
+    Fenced {
+        /// The thread's id.
+        thread: String,
+        /// The number it held.
+        fence: Fence,
+    },
+    /// The session, thread or document does not exist.
+    #[error("there is no {what} `{id}`")]
+    NotFound {
+        /// `session`, `thread` or `document`.
+        what: &'static str,
+        /// The missing or existing id.
+        id: String,
+    },
+    /// There is one with that name already.
+    #[error("{what} `{id}` exists already")]
+    Exists {
+        /// `session`, `thread` or `document`.
+        what: &'static str,
+        /// The missing or existing id.
+        id: String,
+    },
+    /// A main thread goes with its session only.
+    #[error("thread `{thread}` is its session's main thread")]
+    IsMain {
+        /// The thread's id.
+        thread: String,
+    },
+    /// The items do not continue the log.
+    #[error("an append to thread `{thread}` is malformed: {detail}")]
+    Malformed {
+        /// The thread's id.
+        thread: String,
+        /// The reason.
+        detail: String,
+    },
+    /// A name that is too long to be a key.
+    #[error("a {what} of {bytes} bytes is too long, {max} are allowed")]
+    NameTooLong {
+        /// What the name is for.
+        what: &'static str,
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        max: usize,
+    },
+    /// The store was written by a newer version of this program.
+    #[error("{place} has schema version {found}, this program knows versions up to {known}")]
+    Newer {
+        /// The file or database.
+        place: String,
+        /// The version found.
+        found: u32,
+        /// The newest version that this program knows.
+        known: u32,
+    },
+    /// Stored data can't be read.
+    #[error("{place} is damaged: {detail}")]
+    Damaged {
+        /// The file, table or row.
+        place: String,
+        /// The cause.
+        detail: String,
+    },
+    /// The store can't be reached or used now.
+    #[error("{place} is not available: {detail}")]
+    Unavailable {
+        /// The file or database; never with a password.
+        place: String,
+        /// The system's message.
+        detail: String,
+    },
+}
+
+impl StoreError {
+    /// Returns the error for a missing thread.
+    pub fn no_thread(thread: &impl ToString) -> Self {
+        StoreError::NotFound { what: "thread", id: thread.to_string() }
+    }
+
+    /// Returns the error for a document that must be there.
+    pub fn no_document(key: &DocumentKey) -> Self {
+        StoreError::NotFound { what: "document", id: key.name.clone() }
+    }
+
+    /// Returns the error for a document that already exists.
+    pub fn document_exists(key: &DocumentKey) -> Self {
+        StoreError::Exists { what: "document", id: key.name.clone() }
+    }
+
+    /// Returns the stable code of the error.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            StoreError::Conflict { .. } => ErrorCode::VersionConflict,
+            StoreError::Held { .. } => ErrorCode::TurnInProgress,
+            StoreError::Fenced { .. } => ErrorCode::LeaseLost,
+            StoreError::NotFound { .. } => ErrorCode::NotFound,
+            StoreError::Exists { .. } => ErrorCode::AlreadyExists,
+            StoreError::IsMain { .. } => ErrorCode::MainThread,
+            StoreError::Malformed { .. } => ErrorCode::AppendMalformed,
+            StoreError::NameTooLong { .. } => ErrorCode::NameTooLong,
+            StoreError::Newer { .. } => ErrorCode::SchemaNewer,
+            StoreError::Damaged { .. } => ErrorCode::StoreDamaged,
+            StoreError::Unavailable { .. } => ErrorCode::StoreUnavailable,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The rules of leases, as one pure function.
+//!
+//! The number goes up with every change of the writer: a writer that shows no number is a new one, however short its
+//! write is, and every number that was given out before is worth nothing from then on.
+//!
+//! The in-memory store calls it; stores that decide in SQL are held to it by the conformance suite.
+
+use std::sync::Arc;
+
+use contexture_history::Timestamp;
+
+use super::{Fence, Guard};
+
+/// The lease of a thread as a store keeps it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeaseRow {
+    /// The holder's name, if the lease is held.
+    pub owner: Option<Arc<str>>,
+    /// The number of the last lease there was.
+    pub fence: Fence,
+    /// When it expires.
+    pub until: Timestamp,
+}
+
+/// The reason why a guard refuses a writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseRefusal {
+    /// Another writer holds the lease.
+    Held,
+    /// The writer's lease was taken over or released.
+    Fenced(Fence),
+}
+
+impl LeaseRow {
+    /// Whether it is held at `now`.
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.owner.is_some() && now < self.until
+    }
+
+    /// Returns the lease after a writer with `guard` is admitted.
+    pub fn admit(&self, guard: &Guard, now: Timestamp) -> Result<LeaseRow, LeaseRefusal> {
+        let until = |ttl: &std::time::Duration| {
+            Timestamp(now.0.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)))
+        };
+        match guard {
+            Guard::Free if self.is_live(now) => Err(LeaseRefusal::Held),
+            Guard::Free => Ok(LeaseRow { owner: None, fence: self.next_fence(), until: self.until }),
+            Guard::Acquire { owner, .. } if self.is_live(now) && self.owner.as_ref() != Some(owner) => {
+                Err(LeaseRefusal::Held)
+            }
+            Guard::Acquire { owner, ttl } => {
+                Ok(LeaseRow { owner: Some(Arc::clone(owner)), fence: self.next_fence(), until: until(ttl) })
+            }
+            Guard::Hold { fence, .. } | Guard::Release { fence } if !self.is_held_as(*fence) => {
+                Err(LeaseRefusal::Fenced(*fence))
+            }
+            Guard::Hold { ttl, .. } => Ok(LeaseRow { until: until(ttl), ..self.clone() }),
+            Guard::Release { .. } => Ok(LeaseRow { owner: None, ..self.clone() }),
+        }
+    }
+
+    /// Returns the number of the lease that the writer holds after it is admitted.
+    pub fn fence_of(&self, guard: &Guard) -> Option<Fence> {
+        matches!(guard, Guard::Acquire { .. } | Guard::Hold { .. }).then_some(self.fence)
+    }
+
+    fn next_fence(&self) -> Fence {
+        Fence(self.fence.0.saturating_add(1))
+    }
+
+    fn is_held_as(&self, fence: Fence) -> bool {
+        self.owner.is_some() && self.fence == fence
+    }
+}

@@ -1,0 +1,61 @@
+//! Reads long lists page by page.
+//!
+//! A page is read once everything of the page before was taken; one that is not full is the last. What is written
+//! meanwhile beyond the place that was read is found, as with any cursor.
+
+use contexture_history::{Item, Seq};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt as _, TryStreamExt as _};
+
+use super::records::{Document, DocumentList, Record, Records, StreamKey};
+use super::{Span, Store, StoreFuture};
+use crate::{StoreError, ThreadKey};
+
+/// How many are read at once.
+const PAGE: usize = 256;
+
+/// Something read page by page.
+pub type Pages<'a, T> = BoxStream<'a, Result<T, StoreError>>;
+
+/// Returns all documents of a list, in its order; its `max` does not count.
+pub fn documents(records: &dyn Records, list: DocumentList) -> Pages<'_, Document> {
+    let read = |list: &DocumentList| records.list(DocumentList { max: PAGE, ..list.clone() });
+    pages(list, read, |list, last| list.after = Some(last.key.clone()))
+}
+
+/// Returns the records of a stream after a number, oldest first.
+pub fn records_after(records: &dyn Records, stream: StreamKey, after: u64) -> Pages<'_, Record> {
+    let read = move |after: &u64| records.read(stream.clone(), *after, PAGE);
+    pages(after, read, |after, last| *after = last.number)
+}
+
+/// Returns the records of a stream, newest first.
+pub fn records_back(records: &dyn Records, stream: StreamKey) -> Pages<'_, Record> {
+    let read = move |before: &Option<u64>| records.read_back(stream.clone(), *before, PAGE);
+    pages(None, read, |before, last| *before = Some(last.number))
+}
+
+/// Returns the items of a thread after a position, oldest first.
+pub fn items_after(store: &dyn Store, key: ThreadKey, after: Seq) -> Pages<'_, Item> {
+    let read = move |seq: &Seq| store.read(key.clone(), Span::After { seq: *seq, max: PAGE });
+    pages(after, read, |seq, last| *seq = last.seq)
+}
+
+fn pages<'a, C: Send + 'a, T: Send + 'a>(
+    start: C,
+    read: impl Fn(&C) -> StoreFuture<'a, Vec<T>> + Send + 'a,
+    advance: fn(&mut C, &T),
+) -> Pages<'a, T> {
+    let pages = stream::try_unfold((Some(start), read), move |(cursor, read)| {
+        let page = cursor.as_ref().map(&read);
+        async move {
+            let (Some(mut cursor), Some(page)) = (cursor, page) else { return Ok(None) };
+            let page = page.await?;
+            let is_last = page.len() < PAGE;
+            page.last().inspect(|last| advance(&mut cursor, last));
+            let cursor = (!is_last).then_some(cursor);
+            Ok::<_, StoreError>(Some((stream::iter(page.into_iter().map(Ok)), (cursor, read))))
+        }
+    });
+    pages.try_flatten().boxed()
+}

@@ -1,0 +1,115 @@
+//! Copies of a thread.
+
+use contexture_history::Seq;
+use futures::TryStreamExt as _;
+
+use super::turn::{self, Begun, TurnConfig};
+use super::{Thread, isolated_name};
+use crate::config::Policy;
+use crate::store::{ForkPoint, Head, NewThread, pages};
+use crate::{SessionError, SessionKey, State, ThreadKey};
+
+impl Thread {
+    /// Begins a turn on the thread, or on a copy of it. A key may have begun a turn on either before.
+    pub(super) async fn begin_or_fork(&self, config: TurnConfig) -> Result<Begun, SessionError> {
+        let queued = TurnConfig { policy: Policy::Queue, ..config.clone() };
+        if let Some(key) = &config.key {
+            let mut places = vec![self.clone()];
+            places.extend(self.copies().await?);
+            for place in places {
+                if place.outcome(key).await?.is_some() {
+                    return turn::begin_here(place.live(), &queued).await;
+                }
+            }
+        }
+        match turn::begin_here(self.live(), &config).await {
+            Err(SessionError::TurnInProgress { .. }) => {
+                let copy = self.fork_before_running().await?;
+                turn::begin_here(copy.live(), &queued).await
+            }
+            done => done,
+        }
+    }
+
+    /// Copies the thread as it was before the turn that is running.
+    pub(crate) async fn fork_before_running(&self) -> Result<Thread, SessionError> {
+        let head = self.head().await?;
+        let end = head.state.open.map_or(head.state.end, |it| Seq(it.began.0.saturating_sub(1)));
+        self.fork_at(head, end, None, self.new_name()).await
+    }
+
+    /// Lists the threads that are copies of this one.
+    pub(crate) async fn copies(&self) -> Result<Vec<Thread>, SessionError> {
+        let shared = &self.live.shared;
+        let session = self.head().await?.info.session;
+        let key = SessionKey { tenant: self.live.key.tenant.clone(), session };
+        let mut copies = Vec::new();
+        for info in shared.store.threads(key).await? {
+            if info.base.is_some_and(|it| it.thread == *self.id()) {
+                let key = ThreadKey { tenant: self.live.key.tenant.clone(), thread: info.thread };
+                copies.push(Thread::of(shared.live(key).await?));
+            }
+        }
+        Ok(copies)
+    }
+
+    /// Copies the thread, up to a position if given, into a new thread of the same session.
+    pub async fn fork(&self, at: Option<Seq>, label: Option<String>) -> Result<Thread, SessionError> {
+        let head = self.head().await?;
+        let end = at.unwrap_or(head.state.end);
+        if end > head.state.end {
+            let what = format!("position {end}");
+            return Err(SessionError::NotInThread { thread: self.id().to_string(), what });
+        }
+        self.fork_at(head, end, label, self.new_name()).await
+    }
+
+    /// Copies the thread into a new thread of the same session with a given name.
+    pub(crate) async fn fork_as(&self, name: String, label: Option<String>) -> Result<Thread, SessionError> {
+        let head = self.head().await?;
+        let end = head.state.end;
+        self.fork_at(head, end, label, name).await
+    }
+
+    fn new_name(&self) -> String {
+        self.live.shared.ports.names.next()
+    }
+
+    async fn fork_at(
+        &self,
+        head: Head,
+        end: Seq,
+        label: Option<String>,
+        name: String,
+    ) -> Result<Thread, SessionError> {
+        let shared = &self.live.shared;
+        let state = self.state_at(head.state, end).await?;
+        let thread = isolated_name(&head.info.session, &name)?;
+        let tenant = self.live.key.tenant.clone();
+        let new = NewThread {
+            session: SessionKey { tenant: tenant.clone(), session: head.info.session },
+            thread: thread.clone(),
+            label,
+            base: Some(ForkPoint { thread: self.id().clone(), seq: end }),
+            at: shared.ports.time.now(),
+            state,
+        };
+        shared.store.fork(self.live.key.clone(), new).await?;
+        let key = ThreadKey { tenant, thread };
+        // This process may still hold a handle to a released thread of the same name.
+        Ok(Thread::of(shared.live_now(key).await?))
+    }
+
+    /// Returns the state after the item at `end`.
+    async fn state_at(&self, now: State, end: Seq) -> Result<State, SessionError> {
+        if now.end == end {
+            return Ok(now);
+        }
+        let mut state = State::default();
+        let mut items = pages::items_after(&*self.live.shared.store, self.live.key.clone(), state.end);
+        while let Some(item) = items.try_next().await?.filter(|it| it.seq <= end) {
+            state.apply(&item);
+        }
+        Ok(state)
+    }
+}

@@ -1,0 +1,296 @@
+//! The handle of a thread.
+
+use std::sync::Arc;
+
+use contexture_history::{Body, Change, Item, Limit, Seq, Turn, TurnNo};
+use contexture_message::{Message, TokenCounter};
+use futures::Stream;
+
+pub(crate) mod archives;
+mod fork;
+mod once;
+pub(crate) mod outcome;
+mod prepend;
+mod scratch;
+mod subscribe;
+pub(crate) mod turn;
+
+use self::outcome::TurnOutcome;
+use self::turn::{Begun, RunningTurn, TurnConfig};
+use crate::config::Policy;
+use crate::live::LiveThread;
+use crate::log::draft::{Draft, closing, draft_items};
+use crate::search::{self, Search, SearchHit};
+use crate::store::{Head, KeyedTurn, Span};
+use crate::view::load;
+use crate::{NewItem, SessionError, SessionId, Snapshot, State, StoreError, ThreadId, ThreadKey, ids};
+
+/// The handle of a thread. All writes go through it; clones share one queue of writers.
+///
+/// A write returns once it is durable. Writes of one process queue; a turn holds the queue until it ends, so
+/// do not wait for a write to a thread while you hold its [`RunningTurn`]: append to the turn instead.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    live: Arc<LiveThread>,
+    policy: Policy,
+}
+
+impl Thread {
+    pub(crate) fn of(live: Arc<LiveThread>) -> Self {
+        Self { live, policy: Policy::Queue }
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    pub(crate) fn live(&self) -> &Arc<LiveThread> {
+        &self.live
+    }
+
+    /// Returns a handle with another policy for writes during a running turn: wait (the default) or fail immediately.
+    /// [`Policy::Fork`] applies to turns; other writes fail immediately with it.
+    #[must_use]
+    pub fn with_policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Returns where the thread is.
+    pub fn key(&self) -> &ThreadKey {
+        &self.live.key
+    }
+
+    /// Returns the thread's name.
+    pub fn id(&self) -> &ThreadId {
+        &self.live.key.thread
+    }
+
+    /// Returns the counter used for appended items.
+    pub fn counter(&self) -> Arc<dyn TokenCounter> {
+        Arc::clone(&self.live.shared.ports.counter)
+    }
+
+    /// Caches a value for the thread in this process for as long as a handle to the thread exists. Replaces the
+    /// previous value.
+    pub fn remember<T: Send + Sync + 'static>(&self, value: Arc<T>) {
+        self.live.set_memory(value);
+    }
+
+    /// Returns what this process keeps about the thread, if it is of that type.
+    pub fn remembered<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.live.memory()?.downcast().ok()
+    }
+
+    /// Returns how many turns of history are loaded.
+    pub fn history_window(&self) -> usize {
+        self.live.shared.config.history_window
+    }
+
+    /// Returns the thread as this process knows it. It costs the same for a thread of any age.
+    pub fn get(&self) -> Arc<Snapshot> {
+        self.live.snapshot()
+    }
+
+    /// Returns the current state of the thread; other processes may have written to it.
+    pub async fn refresh(&self) -> Result<Arc<Snapshot>, SessionError> {
+        self.live.refresh_if_idle().await?;
+        Ok(self.live.snapshot())
+    }
+
+    /// Appends a message as one commit.
+    pub async fn add_message(&self, message: Message) -> Result<Arc<Snapshot>, SessionError> {
+        self.add_messages(vec![message]).await
+    }
+
+    /// Appends messages as one commit. Each user message begins a turn; others belong to the newest one.
+    pub async fn add_messages(&self, messages: Vec<Message>) -> Result<Arc<Snapshot>, SessionError> {
+        self.add(messages.into_iter().map(NewItem::from).collect()).await
+    }
+
+    /// Appends items of any kind as one commit.
+    pub async fn add(&self, items: Vec<NewItem>) -> Result<Arc<Snapshot>, SessionError> {
+        let items = self.live.shared.counted(items);
+        self.write(|state| Ok(draft_items(state, &items))).await
+    }
+
+    /// Sets the instructions, or takes them away.
+    pub async fn set_system_instructions(&self, text: Option<&str>) -> Result<Arc<Snapshot>, SessionError> {
+        self.change(Change::Instructions { text: text.map(str::to_owned) }).await
+    }
+
+    /// Sets the model of the thread.
+    pub async fn set_provider_model(
+        &self,
+        provider: &str,
+        model: &str,
+    ) -> Result<Arc<Snapshot>, SessionError> {
+        self.change(Change::Model { provider: provider.to_owned(), model: model.to_owned() }).await
+    }
+
+    /// Starts a new history. Nothing is deleted: the other views still show everything.
+    pub async fn reset_history(&self) -> Result<Arc<Snapshot>, SessionError> {
+        self.change(Change::HistoryReset).await
+    }
+
+    async fn change(&self, change: Change) -> Result<Arc<Snapshot>, SessionError> {
+        self.write(|state| {
+            let mut draft = closing(state, false);
+            draft.push((state.turn, NewItem::of(Body::Change(change.clone()))));
+            Ok(draft)
+        })
+        .await
+    }
+
+    pub(crate) async fn write(
+        &self,
+        draft: impl Fn(&State) -> Result<Draft, SessionError>,
+    ) -> Result<Arc<Snapshot>, SessionError> {
+        let mut writer = self.live.lock_writer(self.policy).await?;
+        self.live.write(&mut writer, self.policy, draft).await
+    }
+
+    /// Begins a turn, or finds the one that the same idempotency key began before.
+    pub async fn begin(&self, config: TurnConfig) -> Result<Begun, SessionError> {
+        if let Some(key) = &config.key {
+            ids::check("idempotency key", key)?;
+        }
+        let items = self.live.shared.counted(config.items);
+        let config = TurnConfig { items, ..config };
+        match config.policy {
+            Policy::Fork => self.begin_or_fork(config).await,
+            Policy::Queue | Policy::Reject => turn::begin_here(&self.live, &config).await,
+        }
+    }
+
+    /// Records the in-flight turn as interrupted if its writer was lost, that is, if its lease has expired. Returns
+    /// that turn, or `None` without waiting if there is no such turn or it is still being written.
+    pub async fn close_lost(&self) -> Result<Option<TurnNo>, SessionError> {
+        self.live.close_lost().await
+    }
+
+    /// Goes on with a suspended turn.
+    pub async fn resume(&self, turn: TurnNo) -> Result<RunningTurn, SessionError> {
+        turn::resume(&self.live, turn, self.policy).await
+    }
+
+    /// Returns the outcome of the turn that used an idempotency key, if there is one.
+    pub async fn outcome(&self, key: &str) -> Result<Option<TurnOutcome>, SessionError> {
+        let keyed = self.live.shared.store.turn_with_key(self.live.key.clone(), key.to_owned()).await?;
+        match keyed {
+            Some(keyed) => self.outcome_of(keyed).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn outcome_of(&self, keyed: KeyedTurn) -> Result<TurnOutcome, SessionError> {
+        outcome::outcome(&self.live, keyed).await
+    }
+
+    /// Returns what the model sees of the thread: the newest whole turns within a limit. Reads turns that are not
+    /// loaded from the store.
+    pub async fn history(&self, limit: Option<Limit>) -> Result<Vec<Arc<Turn>>, SessionError> {
+        let snapshot = self.get();
+        let open_thread = self.live.shared.config.history_window;
+        let wanted = match limit {
+            Some(Limit::Turns(turns)) if turns > open_thread => turns,
+            _ => return Ok(kept(&snapshot, limit, &*self.live.shared.ports.counter)),
+        };
+        let items = load::view(&*self.live.shared.store, &self.live.key, wanted).await?.items;
+        let leading = snapshot.turns().iter().filter(|it| it.is_leading()).cloned();
+        Ok(leading.chain(contexture_history::turns(&items).into_iter().map(Arc::new)).collect())
+    }
+
+    /// Returns the newest items that a user interface shows.
+    pub async fn client(&self, limit: Option<Limit>) -> Result<Vec<Item>, SessionError> {
+        let mut items = self.newest(limit, true).await?;
+        items.retain(|it| it.visibility.client);
+        Ok(within(items, limit))
+    }
+
+    /// Returns the newest items of the log, regardless of their visibility.
+    pub async fn all(&self, limit: Option<Limit>) -> Result<Vec<Item>, SessionError> {
+        Ok(within(self.newest(limit, false).await?, limit))
+    }
+
+    async fn newest(&self, limit: Option<Limit>, client: bool) -> Result<Vec<Item>, SessionError> {
+        let count = match limit {
+            Some(Limit::Turns(count)) => count,
+            Some(Limit::Tokens(_)) | None => usize::MAX,
+        };
+        self.read(Span::NewestItems { count, client }).await
+    }
+
+    /// Returns items after a position, oldest first.
+    pub async fn after(&self, seq: Seq, max: usize) -> Result<Vec<Item>, SessionError> {
+        self.read(Span::After { seq, max }).await
+    }
+
+    /// Returns the newest items before a position, oldest first; for a `client` only those that a user interface
+    /// shows. Also returns the position before which there are more, if there are any.
+    pub async fn before(
+        &self,
+        seq: Seq,
+        max: usize,
+        client: bool,
+    ) -> Result<(Vec<Item>, Option<Seq>), SessionError> {
+        let (mut end, mut found) = (seq.0.min(self.get().state().end.0.saturating_add(1)), Vec::new());
+        // Reads one item more than requested to find out whether there are earlier ones.
+        while found.len() <= max && end > 1 {
+            // Positions have no gaps, so a backward page is a forward page that starts further back.
+            let page = u64::try_from(max.clamp(64, 1_000)).unwrap_or(1_000).min(end - 1);
+            let span =
+                Span::After { seq: Seq(end - 1 - page), max: usize::try_from(page).unwrap_or(usize::MAX) };
+            let items = self.read(span).await?.into_iter().rev();
+            let seen = items.filter(|it| it.seq.0 < end && (!client || it.visibility.client));
+            found.extend(seen.take(max.saturating_add(1) - found.len()));
+            end -= page;
+        }
+        let more = found.len() > max;
+        found.truncate(max);
+        found.reverse();
+        let first = found.first().map(|it| it.seq).filter(|_| more);
+        Ok((found, first))
+    }
+
+    pub(crate) async fn read(&self, span: Span) -> Result<Vec<Item>, SessionError> {
+        Ok(self.live.shared.store.read(self.live.key.clone(), span).await?)
+    }
+
+    /// Returns the archived items that contain any word of a query, best first.
+    pub async fn search(&self, query: &str, max: usize) -> Result<Vec<SearchHit>, SessionError> {
+        let within = search::ranges_of(&self.head().await?.state.archives);
+        let search = Search { query: query.to_owned(), within, max };
+        Ok(self.live.shared.store.search(self.live.key.clone(), search).await?)
+    }
+
+    /// Follows the thread: every item after a position, each once and in order, now and as they come.
+    pub fn subscribe(&self, after: Seq) -> impl Stream<Item = Result<Item, StoreError>> + Send + use<> {
+        subscribe::follow(Arc::clone(&self.live.shared.store), self.live.key.clone(), after)
+    }
+
+    pub(crate) async fn head(&self) -> Result<Head, SessionError> {
+        let head = self.live.shared.store.head(self.live.key.clone()).await?;
+        Ok(head.ok_or_else(|| StoreError::no_thread(self.id()))?)
+    }
+}
+
+fn kept(snapshot: &Snapshot, limit: Option<Limit>, counter: &dyn TokenCounter) -> Vec<Arc<Turn>> {
+    let window = snapshot.history(limit, counter);
+    let turns = snapshot.turns().iter().enumerate();
+    turns.filter(|(idx, _)| window.is_kept(*idx)).map(|(_, turn)| Arc::clone(turn)).collect()
+}
+
+/// Returns the newest items that a limit allows; a number was kept to by the store.
+fn within(mut items: Vec<Item>, limit: Option<Limit>) -> Vec<Item> {
+    if matches!(limit, Some(Limit::Tokens(_))) {
+        let kept = contexture_history::all(&items, limit).len();
+        items.drain(..items.len() - kept);
+    }
+    items
+}
+
+/// Returns the name of an isolated thread: its session's, and its own.
+pub(crate) fn isolated_name(session: &SessionId, name: &str) -> Result<ThreadId, SessionError> {
+    Ok(ThreadId::parse(format!("{session}/{name}"))?)
+}

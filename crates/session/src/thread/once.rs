@@ -1,0 +1,101 @@
+//! Idempotent appends: a key tells whether the items are already in the thread.
+//!
+//! A key is stored in the same commit as its items, and looked up first while holding the writer lock. If another
+//! process used the key in between, the log has grown, the append is refused, and the key is looked up again. So the
+//! items are written once, even if two processes race or the reply to a successful write is lost.
+
+use contexture_history::{Body, Change, TurnNo, TurnStatus};
+use contexture_message::Message;
+
+use super::Thread;
+use crate::live::Backoff;
+use crate::log::draft::{Draft, begins, closing, draft_items, ended};
+use crate::log::notes::taken;
+use crate::store::Guard;
+use crate::{NewItem, SessionError, State, ids};
+
+impl Thread {
+    /// Appends items as one commit, unless the key was used before; returns whether they were written now.
+    ///
+    /// They form a separate, completed turn. A suspended turn is not ended by that unless one of the items is a user
+    /// message: otherwise the items join the suspended turn, as with [`add`](Thread::add). Keys are shared with
+    /// [`begin`](Thread::begin): a key that began a turn, whatever its outcome, adds nothing.
+    ///
+    /// ```
+    /// # use contexture_message::Message;
+    /// # use contexture_session::{SessionError, SessionStart, conformance};
+    /// # futures::executor::block_on(async {
+    /// # let sessions = conformance::sessions_in_memory();
+    /// # let session = sessions.create(SessionStart::default()).await?;
+    /// let thread = session.main();
+    /// let note = || vec![Message::assistant("The order was shipped.").into()];
+    /// assert!(thread.add_once("order-17/shipped", note()).await?);
+    /// assert!(!thread.add_once("order-17/shipped", note()).await?);
+    /// assert_eq!(thread.get().turns().len(), 1);
+    /// # Ok::<(), SessionError>(()) }).unwrap();
+    /// ```
+    pub async fn add_once(&self, key: &str, items: Vec<NewItem>) -> Result<bool, SessionError> {
+        let items = self.live().shared.counted(items);
+        self.once(key, |state| Ok(add_draft(state, key, &items))).await
+    }
+
+    /// Appends messages as [`add_messages`](Thread::add_messages) does, unless the key was used before; returns
+    /// whether they were written now.
+    pub async fn add_messages_once(&self, key: &str, messages: Vec<Message>) -> Result<bool, SessionError> {
+        let items = self.live().shared.counted(messages.into_iter().map(NewItem::from).collect());
+        let drafted = |state: &State| {
+            let mut draft = draft_items(state, &items);
+            let turn = draft.last().map_or(state.turn, |(turn, _)| *turn);
+            draft.push((turn, taken(key)));
+            Ok(draft)
+        };
+        self.once(key, drafted).await
+    }
+
+    /// Appends the items that `draft` makes from the newest state, together with the key, unless the key was used
+    /// before.
+    pub(crate) async fn once(
+        &self,
+        key: &str,
+        draft: impl Fn(&State) -> Result<Draft, SessionError>,
+    ) -> Result<bool, SessionError> {
+        ids::check("idempotency key", key)?;
+        let live = self.live();
+        let mut writer = live.lock_writer(self.policy()).await?;
+        let mut backoff = Backoff::new(&live.shared.config);
+        loop {
+            // The snapshot must not be older than the key lookup that follows.
+            live.refresh_if_stale(&mut writer).await?;
+            if live.shared.store.turn_with_key(live.key.clone(), key.to_owned()).await?.is_some() {
+                // Another process may have written it; the caller expects to see it.
+                live.refresh(&writer).await?;
+                return Ok(false);
+            }
+            let guard = writer.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
+            match live.append_next(&mut writer, guard, &draft).await {
+                Err(SessionError::Store(err)) => {
+                    live.recover(&mut writer, self.policy(), &mut backoff, err).await?;
+                }
+                done => return done.map(|()| true),
+            }
+        }
+    }
+}
+
+fn add_draft(state: &State, key: &str, items: &[NewItem]) -> Draft {
+    let waits = state.open.filter(|it| it.status == TurnStatus::Suspended);
+    match waits.filter(|_| !items.iter().any(begins)) {
+        Some(open) => in_turn(open.turn, [taken(key)].into_iter().chain(items.iter().cloned())).collect(),
+        None => {
+            let began = NewItem::of(Body::Change(Change::TurnBegan { key: Some(key.to_owned()) }));
+            let items = items.iter().cloned().chain([ended(TurnStatus::Completed, None)]);
+            let mut draft = closing(state, true);
+            draft.extend(in_turn(state.turn.next(), [began].into_iter().chain(items)));
+            draft
+        }
+    }
+}
+
+fn in_turn(turn: TurnNo, items: impl Iterator<Item = NewItem>) -> impl Iterator<Item = (TurnNo, NewItem)> {
+    items.map(move |it| (turn, it))
+}

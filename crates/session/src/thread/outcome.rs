@@ -1,0 +1,59 @@
+//! The outcome of a turn, read from the log.
+
+use contexture_history::{Body, Change, Item, Seq, TurnNo, TurnStatus};
+use futures::TryStreamExt as _;
+
+use crate::SessionError;
+use crate::live::LiveThread;
+use crate::store::{KeyedTurn, pages};
+
+/// The outcome of a turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnOutcome {
+    /// The number of the turn.
+    pub turn: TurnNo,
+    /// How the turn ended, or that it is still open.
+    pub status: TurnStatus,
+    /// The reason for that status, if there is one.
+    pub reason: Option<String>,
+    /// All items of the turn.
+    pub items: Vec<Item>,
+}
+
+/// Reads the outcome of a turn.
+pub(crate) async fn outcome(live: &LiveThread, keyed: KeyedTurn) -> Result<TurnOutcome, SessionError> {
+    let mut outcome =
+        TurnOutcome { turn: keyed.turn, status: TurnStatus::Completed, reason: None, items: Vec::new() };
+    let before = Seq(keyed.began.0.saturating_sub(1));
+    let mut items = pages::items_after(&*live.shared.store, live.key.clone(), before);
+    while let Some(item) = items.try_next().await?.filter(|it| it.turn == keyed.turn) {
+        outcome.add(item);
+    }
+    Ok(outcome)
+}
+
+impl TurnOutcome {
+    /// Whether the outcome can no longer change, except by resuming a suspended turn. With `resume` a failed or
+    /// interrupted turn is not final.
+    pub(crate) fn is_final(&self, resume: bool) -> bool {
+        match self.status {
+            TurnStatus::InFlight => false,
+            TurnStatus::Failed | TurnStatus::Interrupted => !resume,
+            TurnStatus::Completed | TurnStatus::Suspended => true,
+        }
+    }
+
+    fn add(&mut self, item: Item) {
+        match &item.body {
+            Body::Change(Change::TurnBegan { .. } | Change::TurnResumed) => {
+                (self.status, self.reason) = (TurnStatus::InFlight, None);
+            }
+            Body::Change(Change::TurnEnded { status, reason }) => {
+                self.status = *status;
+                self.reason.clone_from(reason);
+            }
+            _ => {}
+        }
+        self.items.push(item);
+    }
+}

@@ -1,0 +1,147 @@
+//! Notifications between the processes that use a database.
+//!
+//! One connection of the store listens, and announces what this store has appended. Announcements are not part of the
+//! appends: PostgreSQL commits only one transaction with a `NOTIFY` at a time, so they would wait for each other's
+//! disk syncs. They follow right after, batched if there are many. If one is lost because its writer died in between,
+//! polling makes up for it.
+
+mod outgoing;
+
+use std::future::ready;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use contexture_history::Seq;
+use contexture_session::records::StreamKey;
+use contexture_session::{StoreError, ThreadKey};
+use futures::future::{Either, select};
+use futures::stream::{TryStreamExt, poll_fn};
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+use tokio::time::sleep;
+use tokio_postgres::{AsyncMessage, Client, Error};
+
+use self::outgoing::Outgoing;
+use crate::database::Database;
+use crate::waiters::{Topic, Waiters};
+
+const ANNOUNCE: &str = "SELECT pg_notify($1, it) FROM unnest($2::text[]) AS it";
+
+/// Sends and receives notifications.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    waiters: Waiters,
+    outgoing: Mutex<Outgoing>,
+    has_outgoing: Notify,
+    is_listening: AtomicBool,
+}
+
+impl Notices {
+    /// Tells everyone that a thread or stream has changed.
+    pub(crate) fn announce(&self, topic: Topic) {
+        self.waiters.wake(&topic);
+        self.lock().add(topic);
+        self.has_outgoing.notify_one();
+    }
+
+    /// Waits until a log is longer than `after`.
+    pub(crate) async fn changed(
+        &self,
+        database: &Database,
+        key: &ThreadKey,
+        after: Seq,
+    ) -> Result<(), StoreError> {
+        let waiter = self.waiters.wait(Topic::new(key));
+        loop {
+            // Before looking: what is appended in between is not missed.
+            let woken = waiter.woken();
+            let end = database.end(key).await?.ok_or_else(|| StoreError::no_thread(&key.thread))?;
+            if end > after {
+                return Ok(());
+            }
+            self.backoff(database, woken).await;
+        }
+    }
+
+    /// Waits until a stream is longer than `after`, or went with its session.
+    pub(crate) async fn grown(
+        &self,
+        database: &Database,
+        key: &StreamKey,
+        after: u64,
+    ) -> Result<(), StoreError> {
+        let waiter = self.waiters.wait(Topic::of_stream(key));
+        let mut before = 0;
+        loop {
+            // Before looking: what is written in between is not missed.
+            let woken = waiter.woken();
+            let last = database.extent(key).await?.last;
+            if last > after || last < before {
+                return Ok(());
+            }
+            before = last;
+            self.backoff(database, woken).await;
+        }
+    }
+
+    /// Waits for a wake, or until it is time to look without one.
+    async fn backoff(&self, database: &Database, woken: Notified<'_>) {
+        let is_listening = self.is_listening.load(Ordering::Acquire);
+        let patience = if is_listening { database.config.recheck } else { database.config.poll };
+        select(pin!(woken), pin!(sleep(patience))).await;
+    }
+
+    /// Listens and announces until the store is dropped.
+    pub(crate) async fn serve(&self, database: &Database) {
+        loop {
+            // A lost connection is nothing to report: readers look by themselves until there is another one.
+            let _ = self.serve_once(database).await;
+            self.is_listening.store(false, Ordering::Release);
+            self.waiters.wake_all();
+            sleep(database.config.poll).await;
+        }
+    }
+
+    async fn serve_once(&self, database: &Database) -> Result<(), Error> {
+        let (client, mut connection) = database.postgres.connect(database.tls.clone()).await?;
+        let messages = poll_fn(move |cx| connection.poll_message(cx));
+        let incoming = messages.try_for_each(|message| {
+            self.hear(message);
+            ready(Ok(()))
+        });
+        let outgoing = self.announce_all(&client, database);
+        match select(pin!(incoming), pin!(outgoing)).await {
+            Either::Left((outcome, _)) | Either::Right((outcome, _)) => outcome,
+        }
+    }
+
+    fn hear(&self, message: AsyncMessage) {
+        if let AsyncMessage::Notification(notification) = message {
+            self.waiters.wake(&Topic(notification.payload().to_owned()));
+        }
+    }
+
+    async fn announce_all(&self, client: &Client, database: &Database) -> Result<(), Error> {
+        let channel = &database.config.schema;
+        // An announcement need not survive a crash, so it waits for no disk.
+        client.batch_execute(&format!("SET synchronous_commit = off; LISTEN {channel}")).await?;
+        let statement = client.prepare(ANNOUNCE).await?;
+        self.is_listening.store(true, Ordering::Release);
+        // Announcements sent while this connection was down are found by polling.
+        self.waiters.wake_all();
+        loop {
+            let topics = self.lock().send();
+            if topics.is_empty() {
+                self.has_outgoing.notified().await;
+            } else {
+                client.execute(&statement, &[channel, &topics]).await?;
+                self.lock().arrived();
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Outgoing> {
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,240 @@
+//! One transaction for many changes.
+//!
+//! Each change is checked separately inside the transaction; a refused one has written nothing. If SQLite fails at one
+//! of them, the transaction is rolled back and each is tried alone, so that one failing change does not affect the
+//! others.
+//!
+//! A transaction is made only in a file that this program understands and that is still at its path: a newer program
+//! may have changed the schema, and writes to a removed file are lost.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture_session::records::StreamKey;
+use contexture_session::{StoreError, ThreadKey};
+use futures::channel::oneshot;
+use rusqlite::{Connection, ErrorCode};
+
+use super::checkpoint::Checkpoints;
+use super::identity::Identity;
+use crate::failure::{Failure, StorePath};
+use crate::migrate::VERSION;
+
+/// A change of the file. It is called once more if the transaction it was part of did not go through.
+pub(crate) trait Change: Send + 'static {
+    /// The result of the change.
+    type Output: Send + 'static;
+
+    /// Makes the change, inside a transaction. A refusal must come before the first write.
+    fn make(&self, conn: &Connection) -> Result<Self::Output, Failure>;
+
+    /// Whether it is small enough to be made in the caller's thread.
+    fn is_small(&self) -> bool {
+        false
+    }
+
+    /// Returns what to notify once it is durable.
+    fn touched(&self) -> Touched<'_> {
+        Touched::Nothing
+    }
+}
+
+/// The waiters that must check again.
+pub(crate) enum Touched<'a> {
+    Nothing,
+    Thread(&'a ThreadKey),
+    Streams(&'a [StreamKey]),
+    Everything,
+}
+
+/// A queued change with its reply channel.
+struct QueuedChange<C: Change> {
+    change: C,
+    outcome: Option<Result<C::Output, StoreError>>,
+    reply: oneshot::Sender<Result<C::Output, StoreError>>,
+}
+
+/// A change of any kind.
+pub(crate) trait Pending: Send {
+    /// Makes the change and notes its outcome. An error means that the transaction must go.
+    fn make(&mut self, conn: &Connection) -> rusqlite::Result<()>;
+    /// Returns what to notify, if the change was made.
+    fn touched(&self) -> Touched<'_>;
+    /// Notes that it was not made.
+    fn fail(&mut self, err: StoreError);
+    /// Tells the outcome, after the commit.
+    fn answer(self: Box<Self>, place: &StorePath);
+}
+
+/// Changes that share a transaction.
+pub(crate) type Batch = Vec<Box<dyn Pending>>;
+
+/// The future result of a change.
+pub(crate) type Answer<C> = oneshot::Receiver<Result<<C as Change>::Output, StoreError>>;
+
+/// Returns a change to queue, and the answer that it is going to get.
+pub(crate) fn pending<C: Change>(change: C) -> (Box<dyn Pending>, Answer<C>) {
+    let (reply, answer) = oneshot::channel();
+    (Box::new(QueuedChange { change, outcome: None, reply }), answer)
+}
+
+impl<C: Change> Pending for QueuedChange<C> {
+    fn make(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+        self.outcome = Some(match self.change.make(conn) {
+            Ok(output) => Ok(output),
+            Err(Failure::Refused(err)) => Err(err),
+            Err(Failure::Broken(err)) => return Err(err),
+        });
+        Ok(())
+    }
+
+    fn touched(&self) -> Touched<'_> {
+        match self.outcome {
+            Some(Ok(_)) => self.change.touched(),
+            _ => Touched::Nothing,
+        }
+    }
+
+    fn fail(&mut self, err: StoreError) {
+        self.outcome = Some(Err(err));
+    }
+
+    fn answer(self: Box<Self>, place: &StorePath) {
+        let outcome = self.outcome.unwrap_or_else(|| Err(place.gone()));
+        // The caller may be gone; the change stands.
+        let _ = self.reply.send(outcome);
+    }
+}
+
+/// The file, as its one writer has it.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) conn: Connection,
+    /// How long to wait for another process.
+    pub(crate) busy: Duration,
+    pub(crate) place: StorePath,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) checkpoints: Checkpoints,
+}
+
+impl File {
+    /// Makes the changes of `batch`, and those that come `next`, in one transaction. Each knows its outcome then.
+    pub(crate) fn write(&self, batch: &mut Batch, mut next: impl FnMut(usize) -> Option<Box<dyn Pending>>) {
+        let written = self.transaction(|conn| {
+            batch.iter_mut().try_for_each(|it| it.make(conn))?;
+            while let Some(mut change) = next(batch.len()) {
+                let made = change.make(conn);
+                batch.push(change);
+                made?;
+            }
+            Ok(())
+        });
+        match written {
+            Ok(()) => {}
+            Err(TransactionError::InBatch(_)) if batch.len() > 1 => {
+                batch.iter_mut().for_each(|it| self.write_alone(&mut **it));
+            }
+            Err(err) => batch.iter_mut().for_each(|it| it.fail(self.error(&err))),
+        }
+    }
+
+    fn write_alone(&self, change: &mut dyn Pending) {
+        if let Err(err) = self.transaction(|conn| change.make(conn)) {
+            change.fail(self.error(&err));
+        }
+    }
+
+    /// Makes one change, without waiting for another process. False if one is writing.
+    pub(crate) fn write_unless_busy(&self, change: &mut dyn Pending) -> bool {
+        // Setting this number never fails.
+        let _ = self.conn.busy_timeout(Duration::ZERO);
+        let written = self.transaction(|conn| change.make(conn));
+        let _ = self.conn.busy_timeout(self.busy);
+        match written {
+            Ok(()) => true,
+            Err(TransactionError::NotBegun(err))
+                if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) =>
+            {
+                false
+            }
+            Err(err) => {
+                change.fail(self.error(&err));
+                true
+            }
+        }
+    }
+
+    fn transaction(
+        &self,
+        make: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<(), TransactionError> {
+        self.undo();
+        // IMMEDIATE: what a change reads can't be outdated by another process when it writes.
+        self.step("BEGIN IMMEDIATE").map_err(TransactionError::NotBegun)?;
+        self.check_version().and_then(|()| self.make_and_commit(make)).inspect_err(|_| self.undo())
+    }
+
+    fn make_and_commit(
+        &self,
+        make: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<(), TransactionError> {
+        make(&self.conn).map_err(TransactionError::InBatch)?;
+        // As late as possible: what is acknowledged was in this file.
+        self.check_identity()?;
+        self.step("COMMIT").map_err(TransactionError::InBatch)
+    }
+
+    /// Returns why the file can't be written.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        self.check_version().and_then(|()| self.check_identity()).map_err(|err| self.error(&err))
+    }
+
+    fn check_identity(&self) -> Result<(), TransactionError> {
+        let missing = self.identity.missing();
+        missing.map_or(Ok(()), |it| Err(TransactionError::Missing(it.to_owned())))
+    }
+
+    /// Refuses to write to a file whose schema was changed by a newer program.
+    fn check_version(&self) -> Result<(), TransactionError> {
+        let version = || self.conn.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0));
+        match version().map_err(TransactionError::InBatch)? {
+            newer if newer > VERSION => Err(TransactionError::Newer(newer)),
+            _ => Ok(()),
+        }
+    }
+
+    fn error(&self, err: &TransactionError) -> StoreError {
+        match err {
+            TransactionError::NotBegun(err) | TransactionError::InBatch(err) => self.place.error(err),
+            TransactionError::Newer(found) => self.place.newer(*found, VERSION),
+            TransactionError::Missing(path) => self.place.missing(path),
+        }
+    }
+
+    /// Ends a transaction that is still open. Some errors end it by themselves.
+    fn undo(&self) {
+        if !self.conn.is_autocommit() {
+            let _ = self.step("ROLLBACK");
+        }
+    }
+
+    fn step(&self, sql: &str) -> rusqlite::Result<()> {
+        self.conn.prepare_cached(sql)?.execute([]).map(|_| ())
+    }
+
+    /// Looks after the write-ahead log.
+    pub(crate) fn tidy(&mut self) {
+        self.checkpoints.after_commit(&self.conn);
+    }
+}
+
+/// Why a transaction was not made.
+enum TransactionError {
+    NotBegun(rusqlite::Error),
+    InBatch(rusqlite::Error),
+    /// The file has this version by now.
+    Newer(u32),
+    /// The file was removed or replaced.
+    Missing(PathBuf),
+}

@@ -1,0 +1,157 @@
+//! Opens the file: whose it is, which version it has, how connections behave.
+//!
+//! Nothing is written before the file is known to be ours and not newer than this program.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Read as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use contexture_session::StoreError;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::identity::Identity;
+use crate::failure::StorePath;
+use crate::migrate::{VERSION, check_state, migrate, read_state};
+
+/// The magic bytes of an SQLite file.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// A commit of one turn is 1 to 8 KB. Smaller pages make a group of appends slower, larger ones a single append.
+pub(crate) const PAGE_BYTES: u32 = 8192;
+/// A write-ahead log that grew beyond this is truncated when it restarts.
+const WAL_KEPT_BYTES: u32 = 64 * 1024 * 1024;
+
+/// Opens the connection that writes, and brings the file up to date.
+pub(crate) fn open_writer(path: &Path, place: &StorePath, busy: Duration) -> Result<Connection, StoreError> {
+    check_path(path, place)?;
+    make_private(path).map_err(|err| place.unavailable(err.to_string()))?;
+    let mut conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, busy)
+        .map_err(|err| place.error(&err))?;
+    // First of all: a file of another program stays unchanged.
+    check_state(read_state(&mut conn).map_err(|err| place.error(&err))?, place)?;
+    if conn.is_readonly("main").unwrap_or(true) {
+        return Err(place.unavailable("the file can't be written"));
+    }
+    use_wal(&conn, busy).map_err(|err| place.error(&err))?;
+    set_up(&conn).map_err(|err| place.error(&err))?;
+    migrate(&mut conn, place).map_err(|err| place.failure(err))?;
+    Ok(conn)
+}
+
+/// Opens a connection that only reads; the file is up to date.
+pub(crate) fn open_reader(path: &Path, place: &StorePath, busy: Duration) -> Result<Connection, StoreError> {
+    // Readers need the shared memory of the write-ahead log, so the file is opened for writing all the same.
+    let open = || {
+        let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, busy)?;
+        set_up(&conn)?;
+        conn.pragma_update(None, "query_only", true)?;
+        Ok(conn)
+    };
+    open().map_err(|err| place.error(&err))
+}
+
+/// Looks at the file as a program does that opens it now: its first bytes, its schema, one read. Connections that are
+/// open see what they have in memory.
+pub(crate) fn probe_file(
+    path: &Path,
+    identity: &Identity,
+    place: &StorePath,
+    busy: Duration,
+) -> Result<(), StoreError> {
+    // Opening another file would be worse than useless: SQLite takes the log for that file's own, copies it there and
+    // removes it.
+    if let Some(missing) = identity.missing() {
+        return Err(place.missing(missing));
+    }
+    let mut head = [0; MAGIC.len()];
+    let read = std::fs::File::open(path).and_then(|mut it| it.read_exact(&mut head));
+    // Not left to SQLite: it removes the log of a file that is empty.
+    match read {
+        Ok(()) if head == *MAGIC => {}
+        Ok(()) => return Err(place.damaged("it does not begin as an SQLite file does")),
+        Err(err) if err.kind() == ErrorKind::UnexpectedEof => return Err(place.damaged("it was cut off")),
+        Err(err) => return Err(place.unavailable(err)),
+    }
+    let conn = open_reader(path, place, busy)?;
+    let version: Result<u32, _> = conn.pragma_query_value(None, "user_version", |row| row.get(0));
+    match version.map_err(|err| place.error(&err))? {
+        newer if newer > VERSION => return Err(place.newer(newer, VERSION)),
+        _ => {}
+    }
+    let read = conn.query_row("SELECT count(*) FROM (SELECT 1 FROM documents LIMIT 1)", [], |_| Ok(()));
+    read.map_err(|err| place.error(&err))
+}
+
+/// Opens a connection that copies the write-ahead log into the file.
+pub(crate) fn open_checkpointer(
+    path: &Path,
+    place: &StorePath,
+    busy: Duration,
+) -> Result<Connection, StoreError> {
+    let open = || {
+        let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, busy)?;
+        set_up(&conn)?;
+        Ok(conn)
+    };
+    open().map_err(|err| place.error(&err))
+}
+
+fn check_path(path: &Path, place: &StorePath) -> Result<(), StoreError> {
+    if path.is_dir() {
+        return Err(place.unavailable("it is a folder"));
+    }
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => {
+            Err(place.unavailable(format!("there is no folder `{}`", parent.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Creates a file that only its owner can read, if there is none. SQLite gives the files next to it the same mode.
+fn make_private(path: &Path) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Err(err) if err.kind() != std::io::ErrorKind::AlreadyExists => Err(err),
+        _ => Ok(()),
+    }
+}
+
+fn connect(path: &Path, flags: OpenFlags, busy: Duration) -> rusqlite::Result<Connection> {
+    // Each connection belongs to one thread, so SQLite need not lock it.
+    let conn = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    conn.busy_timeout(busy)?;
+    conn.set_prepared_statement_cache_capacity(64);
+    Ok(conn)
+}
+
+/// Switches to a write-ahead log. SQLite does not wait for others here, so we do.
+fn use_wal(conn: &Connection, busy: Duration) -> rusqlite::Result<()> {
+    let started = Instant::now();
+    conn.pragma_update(None, "page_size", PAGE_BYTES)?;
+    loop {
+        match conn.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())) {
+            Err(err)
+                if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && started.elapsed() < busy =>
+            {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn set_up(conn: &Connection) -> rusqlite::Result<()> {
+    // FULL: a commit is on the disk before it returns.
+    conn.pragma_update(None, "synchronous", "FULL")?;
+    conn.pragma_update(None, "temp_store", "MEMORY")?;
+    conn.pragma_update(None, "cache_size", -16_384)?; // KB.
+    conn.pragma_update(None, "cell_size_check", true)?;
+    conn.pragma_update(None, "trusted_schema", false)?;
+    conn.pragma_update_and_check(None, "journal_size_limit", WAL_KEPT_BYTES, |_| Ok(()))?;
+    conn.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))
+}

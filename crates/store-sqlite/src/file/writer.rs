@@ -1,0 +1,302 @@
+//! Writing: one connection, one transaction at a time.
+//!
+//! The writer thread takes all queued changes into one transaction, commits once, and then replies to all: a commit
+//! costs one disk sync, however many changes share it.
+//!
+//! A small change that is alone is made in the caller's thread, see [`LatencyTracker`].
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use contexture_session::StoreError;
+use futures::channel::oneshot;
+use rusqlite::Connection;
+
+use super::checkpoint::Checkpoints;
+use super::commit::{Change, File, Pending, Touched, pending};
+use super::identity::Identity;
+use super::latency::{LatencyTracker, spin_until};
+use crate::failure::StorePath;
+use crate::waiters::Waiters;
+
+/// The most changes in one transaction, so that the first of them does not wait too long.
+const MAX_BATCH: usize = 512;
+/// How long to wait for a change that is about to be queued.
+const GATHER: Duration = Duration::from_micros(100);
+/// How long a transaction takes in changes.
+const MAX_GATHER: Duration = Duration::from_millis(5);
+/// After so long without work the write-ahead log is copied into the file.
+const IDLE: Duration = Duration::from_millis(200);
+
+/// The handle of the writer thread. The thread ends after finishing its queue when the handle is dropped.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    commands: Sender<Command>,
+    shared: Arc<WriterShared>,
+}
+
+/// State shared by the writer thread and its callers.
+#[derive(Debug)]
+struct WriterShared {
+    file: Mutex<File>,
+    latency: LatencyTracker,
+    place: StorePath,
+    waiters: Arc<Waiters>,
+}
+
+enum Command {
+    Change(Box<dyn Pending>),
+    Vacuum(oneshot::Sender<Result<(), StoreError>>),
+    /// Look after the write-ahead log.
+    Tidy,
+}
+
+impl Writer {
+    /// Starts the writer thread.
+    pub(crate) fn start(
+        conn: Connection,
+        identity: Arc<Identity>,
+        place: StorePath,
+        busy: Duration,
+        waiters: Arc<Waiters>,
+        checkpoints: Checkpoints,
+    ) -> std::io::Result<(Writer, JoinHandle<()>)> {
+        let (commands, queue) = channel();
+        let file = Mutex::new(File { conn, busy, place: place.clone(), identity, checkpoints });
+        let shared = Arc::new(WriterShared { file, latency: LatencyTracker::default(), place, waiters });
+        let work = WriterThread { queue, shared: Arc::clone(&shared), next: None };
+        let thread = std::thread::Builder::new().name("contexture-write".to_owned()).spawn(|| work.run())?;
+        Ok((Writer { commands, shared }, thread))
+    }
+
+    /// Makes a change and waits until it is durable or refused. `prepare` is the part that needs no connection; of
+    /// many changes, one is prepared while another is made.
+    pub(crate) async fn make<C: Change>(
+        &self,
+        prepare: impl FnOnce() -> Result<C, StoreError>,
+    ) -> Result<C::Output, StoreError> {
+        let operation = self.shared.latency.begin();
+        let can_run_inline = operation.can_run_inline().await;
+        let change = prepare()?;
+        let can_run_inline = can_run_inline && change.is_small();
+        let (pending, answer) = pending(change);
+        let rest = if can_run_inline { self.make_inline(pending) } else { Some(pending) };
+        if let Some(pending) = rest {
+            self.send(Command::Change(pending))?;
+        }
+        answer.await.map_err(|_| self.shared.place.gone())?
+    }
+
+    /// Makes a change on this thread and replies. Returns it if another thread is writing.
+    fn make_inline(&self, mut pending: Box<dyn Pending>) -> Option<Box<dyn Pending>> {
+        let Ok(file) = self.shared.file.try_lock() else { return Some(pending) };
+        let since = Instant::now();
+        let is_made = file.write_unless_busy(&mut *pending);
+        self.shared.latency.took(since.elapsed());
+        let is_due = file.checkpoints.is_due();
+        drop(file);
+        if !is_made {
+            return Some(pending);
+        }
+        self.shared.answer(pending);
+        if is_due {
+            // If the thread has ended, the next change reports it.
+            let _ = self.send(Command::Tidy);
+        }
+        None
+    }
+
+    /// Gives free space back to the file system.
+    pub(crate) async fn vacuum(&self) -> Result<(), StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Vacuum(reply))?;
+        answer.await.map_err(|_| self.shared.place.gone())?
+    }
+
+    fn send(&self, command: Command) -> Result<(), StoreError> {
+        self.commands.send(command).map_err(|_| self.shared.place.gone())
+    }
+}
+
+impl WriterShared {
+    fn lock(&self) -> MutexGuard<'_, File> {
+        // A transaction that a panic left open is undone before the next one begins.
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends the outcome of a change to its waiters. Never with the lock held: they may write next.
+    fn answer(&self, change: Box<dyn Pending>) {
+        match change.touched() {
+            Touched::Nothing => {}
+            Touched::Thread(key) => self.waiters.wake_thread(key),
+            Touched::Streams(keys) => self.waiters.wake_streams(keys),
+            Touched::Everything => self.waiters.wake_all(),
+        }
+        change.answer(&self.place);
+    }
+}
+
+/// The thread that writes.
+struct WriterThread {
+    queue: Receiver<Command>,
+    shared: Arc<WriterShared>,
+    /// An order that came while a batch was gathered and can't be part of one.
+    next: Option<Command>,
+}
+
+impl WriterThread {
+    fn run(mut self) {
+        while let Some(command) = self.next_command() {
+            match command {
+                Command::Change(first) => {
+                    self.write(first);
+                    self.shared.lock().tidy();
+                }
+                Command::Vacuum(reply) => {
+                    let _ = reply.send(self.vacuum());
+                }
+                Command::Tidy => self.shared.lock().tidy(),
+            }
+        }
+    }
+
+    fn vacuum(&self) -> Result<(), StoreError> {
+        let file = self.shared.lock();
+        file.check()?;
+        vacuum(&file.conn).map_err(|err| self.shared.place.error(&err))
+    }
+
+    /// Writes a change together with the queued ones and those about to be queued.
+    fn write(&mut self, first: Box<dyn Pending>) {
+        let shared = Arc::clone(&self.shared);
+        let file = shared.lock();
+        let since = Instant::now();
+        let mut batch = vec![first];
+        file.write(&mut batch, |count| self.next_change(count, since));
+        // Only the duration of a single change tells whether it could run inline.
+        if batch.len() == 1 {
+            shared.latency.took(since.elapsed());
+        }
+        drop(file);
+        batch.into_iter().for_each(|it| shared.answer(it));
+    }
+
+    /// Returns one more change for a batch of `count`, which is being made already.
+    fn next_change(&mut self, count: usize, since: Instant) -> Option<Box<dyn Pending>> {
+        if count >= MAX_BATCH || since.elapsed() > MAX_GATHER {
+            return None;
+        }
+        let mut change = None;
+        spin_until(GATHER, || {
+            match self.next.is_none().then(|| self.queue.try_recv()) {
+                Some(Ok(Command::Change(next))) => change = Some(next),
+                Some(Ok(Command::Tidy)) | None => {}
+                Some(Ok(other)) => self.next = Some(other),
+                Some(Err(_)) => {}
+            }
+            // All pending changes are in the batch.
+            change.is_some() || self.next.is_some() || count >= self.shared.latency.open()
+        });
+        change
+    }
+
+    fn next_command(&mut self) -> Option<Command> {
+        if let Some(command) = self.next.take() {
+            return Some(command);
+        }
+        while self.shared.lock().checkpoints.is_due_when_idle() {
+            match self.queue.recv_timeout(IDLE) {
+                Ok(command) => return Some(command),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => self.shared.lock().checkpoints.when_idle(),
+            }
+        }
+        self.queue.recv().ok()
+    }
+}
+
+fn vacuum(conn: &Connection) -> rusqlite::Result<()> {
+    // Words of what was deleted stay in the index until its parts are merged.
+    conn.execute("INSERT INTO words (words) VALUES ('optimize')", [])?;
+    conn.execute_batch("VACUUM")?;
+    // Best effort: readers of older pages keep the log, and the next checkpoint cuts it.
+    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+    use futures::future::join_all;
+
+    use super::{Arc, Change, Checkpoints, Connection, Duration, Identity, StoreError, StorePath, Writer};
+    use crate::failure::Failure;
+    use crate::file::open::open_writer;
+
+    /// Adds a session and a number of blobs of 100 KB, or fails after the session.
+    struct Add {
+        name: String,
+        blobs: usize,
+        fails: bool,
+    }
+
+    impl Change for Add {
+        type Output = ();
+
+        fn make(&self, conn: &Connection) -> Result<(), Failure> {
+            let sql = "INSERT INTO sessions (tenant, name, created) VALUES ('default', ?1, 0)";
+            conn.execute(sql, [&self.name])?;
+            for no in 0..self.blobs {
+                let sql = "INSERT INTO blobs (tenant, hash, bytes, body) VALUES (?1, ?2, 0, ?3)";
+                conn.execute(sql, rusqlite::params![self.name, no.to_string(), "x".repeat(100_000)])?;
+            }
+            if self.fails {
+                conn.execute("INSERT INTO nowhere VALUES (1)", [])?;
+            }
+            Ok(())
+        }
+    }
+
+    /// Makes concurrent changes in a file of at most `pages` pages. Returns the outcomes, and the names in the file.
+    fn made(pages: u32, changes: Vec<Add>) -> (Vec<Result<(), StoreError>>, Vec<String>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("contexture.db");
+        let (place, busy) = (StorePath::new(&path), Duration::from_secs(1));
+        let mut conn = open_writer(&path, &place, busy).expect("a file");
+        conn.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).expect("a limit");
+        let (checkpoints, copying) = Checkpoints::start(&path, &place, busy, &mut conn).expect("a thread");
+        let (writer, writing) =
+            Writer::start(conn, Arc::new(Identity::of(&path)), place, busy, Arc::default(), checkpoints)
+                .expect("a thread");
+        let outcomes = block_on(join_all(changes.into_iter().map(|it| writer.make(|| Ok(it)))));
+        drop(writer);
+        writing.join().expect("an end");
+        copying.join().expect("an end");
+        let conn = Connection::open(&path).expect("a file");
+        let mut names = conn.prepare("SELECT name FROM sessions ORDER BY name").expect("a query");
+        let names = names.query_map([], |row| row.get(0)).expect("names").map(|it| it.expect("a name"));
+        (outcomes, names.collect())
+    }
+
+    fn add(name: &str, blobs: usize, fails: bool) -> Add {
+        Add { name: name.to_owned(), blobs, fails }
+    }
+
+    #[test]
+    fn nobody_pays_for_the_trouble_of_another() {
+        let changes = vec![add("a", 0, false), add("b", 0, true), add("c", 0, false)];
+        let (outcomes, names) = made(1_000, changes);
+        assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
+        assert_eq!(names, ["a", "c"]);
+    }
+
+    #[test]
+    fn a_full_disk_is_said_and_leaves_nothing_behind() {
+        let (outcomes, names) = made(50, vec![add("a", 0, false), add("b", 10, false), add("c", 0, false)]);
+        let err = outcomes[1].as_ref().expect_err("it does not fit");
+        assert!(err.to_string().ends_with("is not available: database or disk is full"), "{err}");
+        assert!(outcomes[0].is_ok() && outcomes[2].is_ok());
+        assert_eq!(names, ["a", "c"]);
+    }
+}

@@ -1,0 +1,73 @@
+//! The tables, and how they get from one version to the next.
+//!
+//! A new or older file is migrated in one transaction, so two processes that start together do it once.
+
+use contexture_session::StoreError;
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::failure::{Failure, StorePath};
+
+/// One script for each version, in order. A script is never changed once it was released.
+const MIGRATIONS: [&str; 3] = [
+    include_str!("schema/0001_threads.sql"),
+    include_str!("schema/0002_search.sql"),
+    include_str!("schema/0003_records.sql"),
+];
+
+/// The version of the schema that this program writes.
+pub(crate) const VERSION: u32 = MIGRATIONS.len() as u32;
+
+/// Marks the file as ours, in its header: "CTXR".
+pub(crate) const APPLICATION_ID: i32 = 0x4354_5852;
+
+/// The state of a file when it is opened.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum FileState {
+    Empty,
+    Ours(u32),
+    Foreign,
+}
+
+pub(crate) fn read_state(conn: &mut Connection) -> rusqlite::Result<FileState> {
+    // In one transaction: another process may be setting the file up.
+    let tx = conn.transaction()?;
+    let application: i32 = tx.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let version: u32 = tx.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let has_tables: bool =
+        tx.query_row("SELECT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))?;
+    Ok(match application {
+        APPLICATION_ID => FileState::Ours(version),
+        0 if !has_tables && version == 0 => FileState::Empty,
+        _ => FileState::Foreign,
+    })
+}
+
+pub(crate) fn check_state(state: FileState, place: &StorePath) -> Result<u32, StoreError> {
+    match state {
+        FileState::Empty => Ok(0),
+        FileState::Ours(version) if version > VERSION => Err(place.newer(version, VERSION)),
+        FileState::Ours(version) => Ok(version),
+        FileState::Foreign => Err(place.unavailable("it is an SQLite file of another program")),
+    }
+}
+
+pub(crate) fn migrate(conn: &mut Connection, place: &StorePath) -> Result<(), Failure> {
+    if read_state(conn)? == FileState::Ours(VERSION) {
+        return Ok(());
+    }
+    // Exclusive from the start; a second process finds the work done.
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Exclusive)?;
+    let (application, version): (i32, u32) = (
+        tx.pragma_query_value(None, "application_id", |row| row.get(0))?,
+        tx.pragma_query_value(None, "user_version", |row| row.get(0))?,
+    );
+    if application == APPLICATION_ID && version > VERSION {
+        return Err(place.newer(version, VERSION).into());
+    }
+    for script in MIGRATIONS.iter().skip(version as usize) {
+        tx.execute_batch(script)?;
+    }
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    tx.pragma_update(None, "user_version", VERSION)?;
+    Ok(tx.commit()?)
+}

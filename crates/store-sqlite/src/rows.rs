@@ -1,0 +1,135 @@
+//! Stored rows and what is in them.
+
+use std::fmt;
+
+use contexture_history::{Item, Seq};
+use contexture_session::codec::{Blob, BlobRef, RowDamaged};
+use contexture_session::{ThreadKey, codec};
+use rusqlite::types::FromSqlError;
+use rusqlite::{Connection, Row, Rows, params};
+
+use crate::blobs::{blob, insert_blob};
+use crate::failure::{Failure, StorePath};
+use crate::numbers::{seq, to_sql};
+
+/// A row as stored.
+#[derive(Debug)]
+pub(crate) struct EncodedRow {
+    row: codec::Row,
+    /// The references of its blobs, as JSON.
+    places: Option<String>,
+}
+
+/// Writes items out as rows.
+pub(crate) fn encode(items: &[contexture_history::Item]) -> serde_json::Result<Vec<EncodedRow>> {
+    let encoded = |row: codec::Row| {
+        let places: Vec<&BlobRef> = row.blobs.iter().map(|it| &it.place).collect();
+        let places = if places.is_empty() { None } else { Some(serde_json::to_string(&places)?) };
+        Ok(EncodedRow { places, row })
+    };
+    codec::encode(items)?.into_iter().map(encoded).collect()
+}
+
+/// Adds commits to a thread, with their blobs.
+pub(crate) fn insert_rows(
+    conn: &Connection,
+    key: &ThreadKey,
+    thread: i64,
+    rows: &[EncodedRow],
+) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO commits (thread, first, count, blobs, body) VALUES (?1, ?2, ?3, ?4, ?5)";
+    let mut insert = conn.prepare_cached(sql)?;
+    for EncodedRow { row, places } in rows {
+        insert.execute(params![thread, to_sql(row.first.0), row.count, places, row.body])?;
+        row.blobs.iter().try_for_each(|it| insert_blob(conn, key, thread, it))?;
+    }
+    Ok(())
+}
+
+/// The reason why a row can't be decoded.
+#[derive(Debug)]
+pub(crate) enum Unreadable {
+    Sqlite(rusqlite::Error),
+    Row(RowDamaged),
+}
+
+impl From<rusqlite::Error> for Unreadable {
+    fn from(err: rusqlite::Error) -> Self {
+        Unreadable::Sqlite(err)
+    }
+}
+
+impl From<FromSqlError> for Unreadable {
+    fn from(err: FromSqlError) -> Self {
+        Unreadable::Sqlite(err.into())
+    }
+}
+
+impl From<RowDamaged> for Unreadable {
+    fn from(err: RowDamaged) -> Self {
+        Unreadable::Row(err)
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unreadable::Sqlite(err) => err.fmt(f),
+            Unreadable::Row(err) => err.fmt(f),
+        }
+    }
+}
+
+/// A thread's log within one transaction.
+pub(crate) struct Log<'a> {
+    pub(crate) conn: &'a Connection,
+    pub(crate) place: &'a StorePath,
+    pub(crate) key: &'a ThreadKey,
+    pub(crate) thread: i64,
+    pub(crate) end: Seq,
+}
+
+impl Log<'_> {
+    /// Decodes the next row; nothing once there is none.
+    pub(crate) fn next(&self, rows: &mut Rows<'_>) -> Result<Vec<Item>, Failure> {
+        match rows.next()? {
+            Some(row) => self.decode(row),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Decodes a row of `first, count, blobs, body`.
+    pub(crate) fn decode(&self, row: &Row<'_>) -> Result<Vec<Item>, Failure> {
+        let first = seq(row.get(0)?);
+        self.decode_row(row).map_err(|err| match err {
+            Unreadable::Sqlite(err) => err.into(),
+            Unreadable::Row(err) => self.damaged(first, err),
+        })
+    }
+
+    /// Decodes a row, or returns what is wrong with it.
+    pub(crate) fn decode_row(&self, row: &Row<'_>) -> Result<Vec<Item>, Unreadable> {
+        let blobs = match row.get_ref(2)?.as_str_or_null()? {
+            Some(places) => self.blobs(places)?,
+            None => Vec::new(),
+        };
+        Ok(codec::decode(seq(row.get(0)?), row.get(1)?, row.get_ref(3)?.as_str()?, blobs)?)
+    }
+
+    fn blobs(&self, places: &str) -> Result<Vec<Blob>, Unreadable> {
+        let places: Vec<BlobRef> = serde_json::from_str(places).map_err(RowDamaged::from)?;
+        let with_text = |place: BlobRef| match blob(self.conn, self.key.tenant.as_str(), &place.hash)? {
+            Some(text) => Ok(Blob { place, text }),
+            None => Err(RowDamaged::Blob(place.hash).into()),
+        };
+        places.into_iter().map(with_text).collect()
+    }
+
+    pub(crate) fn gap(&self, position: Seq) -> Failure {
+        self.damaged(position, "it is missing")
+    }
+
+    fn damaged(&self, position: Seq, detail: impl fmt::Display) -> Failure {
+        self.place.damaged(format!("thread `{}`, item {position}: {detail}", self.key.thread)).into()
+    }
+}

@@ -1,0 +1,93 @@
+//! Encodes streamed Chat Completions answers.
+
+use contexture_message::{Answer, Delta, Part};
+use serde_json::{Map, Value, json};
+
+use super::usage::{write_stop, write_usage};
+use crate::assembly::arguments_text;
+use crate::loss::Losses;
+use crate::{Frame, Target};
+
+/// Encodes one streamed answer. The answer's id and model are only known with the last delta; until then chunks have
+/// no id and carry the requested model.
+#[derive(Debug)]
+pub(crate) struct StreamEncoder {
+    model: String,
+    id: String,
+    begun: bool,
+}
+
+impl StreamEncoder {
+    pub(crate) fn new(target: &Target) -> Self {
+        Self { model: target.model.clone(), id: String::new(), begun: false }
+    }
+
+    pub(crate) fn push(&mut self, delta: &Delta) -> Vec<Frame> {
+        match delta {
+            Delta::Text(text) => vec![self.said(json!({"content": text}))],
+            Delta::Thinking(text) => vec![self.said(json!({"reasoning_content": text}))],
+            Delta::Call { index, id, name } => vec![self.said(json!({"tool_calls": [{
+                "index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""},
+            }]}))],
+            Delta::Arguments { index, json } => {
+                vec![self.said(json!({"tool_calls": [{"index": index, "function": {"arguments": json}}]}))]
+            }
+            Delta::Done(answer) => self.done(answer),
+        }
+    }
+
+    /// Ends the stream. If nothing was streamed before, writes the whole answer.
+    fn done(&mut self, answer: &Answer) -> Vec<Frame> {
+        self.id = answer.id.clone().unwrap_or_default();
+        self.model = answer.model.clone().unwrap_or_else(|| self.model.clone());
+        let mut frames = Vec::new();
+        if !self.begun {
+            frames.extend(pieces(answer).iter().flat_map(|it| self.push(it)));
+        }
+        let finish = write_stop(&answer.stop, &mut Losses::default());
+        let choice = json!({"index": 0, "delta": {}, "logprobs": null, "finish_reason": finish});
+        frames.push(self.frame(json!([choice]), None));
+        frames.push(self.frame(json!([]), Some(write_usage(answer.usage))));
+        frames.push(Frame::data("[DONE]"));
+        frames
+    }
+
+    fn said(&mut self, mut delta: Value) -> Frame {
+        if !std::mem::replace(&mut self.begun, true) {
+            delta["role"] = json!("assistant");
+        }
+        self.frame(json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": null}]), None)
+    }
+
+    fn frame(&self, choices: Value, usage: Option<Value>) -> Frame {
+        let mut chunk = Map::new();
+        chunk.insert("id".to_owned(), json!(self.id));
+        chunk.insert("object".to_owned(), json!("chat.completion.chunk"));
+        chunk.insert("created".to_owned(), json!(0));
+        chunk.insert("model".to_owned(), json!(self.model));
+        chunk.insert("choices".to_owned(), choices);
+        chunk.insert("usage".to_owned(), json!(usage));
+        Frame::data(Value::Object(chunk).to_string())
+    }
+}
+
+/// Returns the deltas for a whole answer.
+pub(crate) fn pieces(answer: &Answer) -> Vec<Delta> {
+    let mut pieces = Vec::new();
+    let mut n_calls = 0;
+    for part in &answer.message.content {
+        match part {
+            Part::Text { text } => pieces.push(Delta::Text(text.clone())),
+            Part::Thinking(thinking) if thinking.text.is_empty() => {}
+            Part::Thinking(thinking) => pieces.push(Delta::Thinking(thinking.text.clone())),
+            Part::ToolCall(call) => {
+                let (index, id, name) = (n_calls, call.id.clone(), call.name.clone());
+                n_calls += 1;
+                pieces.push(Delta::Call { index, id, name });
+                pieces.push(Delta::Arguments { index, json: arguments_text(&call.arguments) });
+            }
+            Part::Image(_) | Part::File(_) | Part::ToolResult(_) => {}
+        }
+    }
+    pieces
+}
