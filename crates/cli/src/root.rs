@@ -3,10 +3,10 @@
 use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contexture_project::{Config, InMemory, Project};
+use contexture_project::{Config, Files, Folder, InMemory, Project};
 
 use crate::args::Globals;
 use crate::dotenv;
@@ -30,15 +30,15 @@ pub(crate) fn open(globals: &Globals) -> Result<Project, Failure> {
 /// Like [`open`], but also returns the folder.
 pub(crate) fn open_with_dir(globals: &Globals) -> Result<(Project, PathBuf), Failure> {
     let dir = dir(globals)?.ok_or_else(no_project)?;
-    Ok((opened(dir.clone())?, dir))
+    Ok((load_dir(&dir, Vec::new())?, dir))
 }
 
 /// Opens the requested folder, or the nearest project folder upwards. Without one, opens an empty project in the
 /// current folder. Applies overrides from the environment and also returns the folder.
 pub(crate) fn open_or_empty(globals: &Globals) -> Result<(Project, PathBuf), Failure> {
     match dir(globals)? {
-        Some(dir) => Ok((opened(dir.clone())?, dir)),
-        None => Ok((overridden(Project::from_files(Arc::new(InMemory::default()))?)?, here()?)),
+        Some(dir) => Ok((load_dir(&dir, Vec::new())?, dir)),
+        None => Ok((load(Arc::new(InMemory::default()), Vec::new())?, here()?)),
     }
 }
 
@@ -76,27 +76,26 @@ pub(crate) fn open_with_flags(
     flags: Vec<(&str, String)>,
 ) -> Result<(Project, PathBuf), Failure> {
     let dir = dir(globals)?.filter(|it| Project::is_root(it)).ok_or_else(no_project)?;
-    dotenv::load(&dir);
-    let project = Project::open(dir.clone())?;
-    let mut overrides = overrides_of(project.config())?;
     let flags = flags.into_iter().map(|(key, value)| {
         let flag = format!("--{}", key.rsplit('.').next().unwrap_or(key).replace('_', "-"));
         Override { given_by: flag, key: key.to_owned(), value }
     });
-    overrides.extend(flags);
-    check(project.config(), &overrides)?;
-    Ok((project.with_overrides(pairs(overrides))?, dir))
+    Ok((load_dir(&dir, flags.collect())?, dir))
 }
 
-fn opened(dir: PathBuf) -> Result<Project, Failure> {
-    dotenv::load(&dir);
-    overridden(Project::open(dir)?)
+fn load_dir(dir: &Path, flags: Vec<Override>) -> Result<Project, Failure> {
+    dotenv::load(dir);
+    load(Arc::new(Folder::new(dir)), flags)
 }
 
-fn overridden(project: Project) -> Result<Project, Failure> {
-    let overrides = overrides_of(project.config())?;
-    check(project.config(), &overrides)?;
-    Ok(project.with_overrides(pairs(overrides))?)
+/// Loads a project with the overrides from the environment and from flags; a flag wins.
+fn load(files: Arc<dyn Files>, flags: Vec<Override>) -> Result<Project, Failure> {
+    Project::load(files, |config| {
+        let mut overrides = overrides_of(config)?;
+        overrides.extend(flags);
+        check(config, &overrides)?;
+        Ok(pairs(overrides))
+    })
 }
 
 /// Returns the overrides from the environment, and warns about unknown variables.

@@ -14,6 +14,7 @@
 
 use std::time::Duration;
 
+use jiff::fmt::rfc2822;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
@@ -130,30 +131,9 @@ fn number(text: &str) -> Option<f64> {
 
 /// Parses an HTTP date: `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn unix_seconds(date: &str) -> Option<i64> {
-    let (_, date) = date.split_once(", ")?;
-    let words: Vec<&str> = date.split_whitespace().collect();
-    let [day, month, year, time, "GMT"] = words.as_slice() else { return None };
-    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let month = months.iter().position(|it| it == month)? as i64 + 1;
-    let time: Vec<i64> = time.split(':').map(|it| small(it, 60)).collect::<Option<_>>()?;
-    let [hour, minute, second] = time.as_slice() else { return None };
-    let days = days_since_1970(small(year, 9999)?, month, small(day, 31)?);
-    Some(((days * 24 + hour) * 60 + minute) * 60 + second)
-}
-
-fn small(text: &str, most: i64) -> Option<i64> {
-    text.parse().ok().filter(|it| (0..=most).contains(it))
-}
-
-/// Counts days with years that begin in March, so that the leap day is the last of a year.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let month = (month + 9) % 12;
-    365 * year + year.div_euclid(4) - year.div_euclid(100)
-        + year.div_euclid(400)
-        + (month * 306 + 5) / 10
-        + day
-        - 719_469
+    date.ends_with(" GMT")
+        .then(|| rfc2822::DateTimeParser::new().parse_timestamp(date).ok())?
+        .map(|it| it.as_second())
 }
 
 #[cfg(test)]

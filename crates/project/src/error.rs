@@ -7,6 +7,10 @@ use std::fmt;
 
 use contexture_compose::{Error, ErrorKind};
 use contexture_message::ErrorCode;
+use contexture_template::did_you_mean;
+
+/// The maximum number of ids that an error lists.
+const MAX_LISTED: usize = 20;
 
 /// A position in a file. Line and column start at 1; the column counts characters.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -167,8 +171,8 @@ pub(crate) struct Problem(Box<Parts>);
 struct Parts {
     code: ErrorCode,
     message: String,
-    /// The path to the field, innermost name first.
-    path: Vec<String>,
+    /// The path to the field, such as `tools[0].name`.
+    path: String,
     place: Option<Place>,
     /// Set if the problem is in another file than the one being read, such as a partial.
     file: Option<String>,
@@ -182,7 +186,7 @@ impl Problem {
         Self(Box::new(Parts {
             code,
             message: message.into(),
-            path: Vec::new(),
+            path: String::new(),
             place: None,
             file: None,
             sources: Vec::new(),
@@ -230,9 +234,13 @@ impl Problem {
         })
     }
 
-    /// Adds the name of the enclosing field.
-    pub(crate) fn under(self, name: impl Into<String>) -> Self {
-        self.with(|it| it.path.push(name.into()))
+    /// Sets the path to the field, unless one is already set.
+    pub(crate) fn within(self, path: &str) -> Self {
+        self.with(|it| {
+            if it.path.is_empty() {
+                path.clone_into(&mut it.path);
+            }
+        })
     }
 
     pub(crate) fn hint(self, hint: Option<String>) -> Self {
@@ -252,13 +260,17 @@ impl Problem {
         self.0.place
     }
 
+    pub(crate) fn path(&self) -> &str {
+        &self.0.path
+    }
+
     pub(crate) fn message(&self) -> &str {
         &self.0.message
     }
 
     pub(crate) fn into_fault(self, file: &str) -> Fault {
         let Parts { code, message, path, place, file: own, sources, hint, .. } = *self.0;
-        let message = if path.is_empty() { message } else { format!("`{}`: {message}", dotted(&path)) };
+        let message = if path.is_empty() { message } else { format!("`{path}`: {message}") };
         let fault = Fault { sources, hint, ..Fault::new(code, message) };
         let fault = fault.in_file(own.as_deref().unwrap_or(file));
         match place {
@@ -273,17 +285,23 @@ impl Problem {
     }
 }
 
-/// Formats a path, innermost name first: `["0", "tools"]` is `tools[0]`.
-fn dotted(path: &[String]) -> String {
-    let mut out = String::new();
-    for name in path.iter().rev() {
-        match name.starts_with('[') || out.is_empty() {
-            true => out.push_str(name),
-            false => {
-                out.push('.');
-                out.push_str(name);
-            }
-        }
+/// Formats the known ids for the end of a "not found" message.
+fn listed(known: &[&str]) -> String {
+    match known.get(..MAX_LISTED) {
+        Some(some) => format!("; there are: {} and {} more", some.join(", "), known.len() - MAX_LISTED),
+        None if known.is_empty() => "; the project has none".to_owned(),
+        None => format!("; there are: {}", known.join(", ")),
     }
-    out
+}
+
+/// Returns the message for an unknown name, and a hint if a similar name exists.
+pub(crate) fn unknown<'a>(
+    what: &str,
+    name: &'a str,
+    known: impl Iterator<Item = &'a str>,
+) -> (String, Option<String>) {
+    let known: Vec<&str> = known.collect();
+    let shown: String = name.chars().take(100).collect();
+    let message = format!("there is no {what} `{shown}`{}", listed(&known));
+    (message, did_you_mean(name, known))
 }

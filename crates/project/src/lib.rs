@@ -11,44 +11,22 @@
 //!
 //! The modules, in order of use:
 //!
-//! * `files` finds the files and `sources` holds their texts.
-//! * `front` splits a file, `yaml` parses its front matter to a tree with positions, and `decode` reads types from it.
-//! * `sections` finds the texts of a body, `spread` maps template positions to the file, and `partials` finds what a
-//!   template renders.
-//! * `prompt_file`, `context_file` and `entries` read one file through a `reader`; `pipeline` reads its transforms and
-//!   providers, and `workspace` lists a folder for the model.
-//! * `index` finds contexts by name and `compile` builds all units.
-//! * `flow_file` reads a flow and `flows` checks all of them.
-//! * `lint` adds warnings.
+//! * `files` finds the files and holds their texts.
+//! * `source` turns a text into data with positions: front matter, trees, decoding, sections of the body.
+//! * `read` reads one file into a definition: prompts, contexts, blocks and what they have in common.
+//! * `compile` reads all files and builds the prompts; `flows` does the same for flows.
+//! * `lint` adds warnings, and `project` is the API.
 
-mod block_file;
-mod blocks;
 mod compile;
 mod config;
-mod context_file;
-mod decode;
-mod entries;
 mod error;
-mod facts;
 mod files;
-mod flow_file;
 mod flows;
-mod front;
-mod index;
 mod lint;
-mod partials;
-mod pipeline;
-mod places;
 mod project;
-mod prompt_file;
-mod reader;
-mod sections;
-mod server_config;
-mod sources;
-mod spread;
-mod tools;
+mod read;
+mod source;
 mod workspace;
-mod yaml;
 
 pub use config::{
     CompactionConfig, Config, HistoryDefault, HistoryDefaults, HistoryWindow, LogFormat, ModelChoice,
@@ -60,5 +38,5 @@ pub use files::{Files, FilesError, Folder, InMemory, MAX_FILE_BYTES};
 pub use flows::FlowParts;
 pub use lint::{Level, Lint};
 pub use project::{Project, Reload};
-pub use tools::ProjectTool;
+pub use read::tools::ProjectTool;
 pub use workspace::{WorkspaceSnapshot, workspace_snapshot};

@@ -14,13 +14,13 @@ use serde_json::Value;
 
 use crate::compile::{Compiled, PromptUnit, reached};
 use crate::error::{Fault, Place, Problem, ProjectError};
-use crate::facts::{Facts, Read, Spot, Use};
 use crate::files::FileKind;
-use crate::front;
-use crate::index::context_name;
-use crate::partials::Library;
-use crate::sources::Sources;
-use crate::yaml::Data;
+use crate::files::Sources;
+use crate::read::facts::{Facts, Read, Spot, Use};
+use crate::read::index::context_name;
+use crate::read::partials::Library;
+use crate::source::front;
+use crate::source::yaml::Data;
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -289,13 +289,13 @@ impl Findings<'_> {
         flat.sort_by_key(|it| !it.cached);
         let own = "the prompt's own text";
         let mut changing = unit.own_text_changes.then(|| own.to_owned());
-        for laid in &flat {
-            match (&changing, laid.volatility) {
-                (None, Volatility::Turn) => changing = Some(laid.name.clone()),
+        for placed in &flat {
+            match (&changing, placed.volatility) {
+                (None, Volatility::Turn) => changing = Some(placed.name.clone()),
                 (Some(first), Volatility::Static) => {
                     let message = format!(
                         "{} never changes but stands behind {first}, which changes each turn: caches can't keep it",
-                        laid.name
+                        placed.name
                     );
                     let hint = match first == own {
                         true => {
@@ -303,7 +303,7 @@ impl Findings<'_> {
                         }
                         false => "set `cached: true`, or move it to the front of `use`",
                     };
-                    self.warn("cache_order", message, &laid.file, laid.place, Some(hint));
+                    self.warn("cache_order", message, &placed.file, placed.place, Some(hint));
                 }
                 _ => {}
             }
@@ -311,18 +311,18 @@ impl Findings<'_> {
     }
 
     /// Lists the contexts in resolved order: nested ones before their owners, each once.
-    fn flatten(&self, file: &str, uses: &[Use], seen: &mut BTreeSet<String>, flat: &mut Vec<Laid>) {
+    fn flatten(&self, file: &str, uses: &[Use], seen: &mut BTreeSet<String>, flat: &mut Vec<PlacedContext>) {
         for used in uses {
             match used {
                 Use::Inline(spot) => {
                     self.flatten(file, &spot.uses, seen, flat);
-                    flat.push(Laid::new(file, spot.place, spot));
+                    flat.push(PlacedContext::new(file, spot.place, spot));
                 }
                 Use::File { path, place } => {
                     let spot = self.compiled.contexts.get(path).and_then(|it| it.spot.as_ref());
                     let Some(spot) = spot.filter(|_| seen.insert(path.clone())) else { continue };
                     self.flatten(path, &spot.uses, seen, flat);
-                    flat.push(Laid::new(file, *place, spot));
+                    flat.push(PlacedContext::new(file, *place, spot));
                 }
             }
         }
@@ -345,7 +345,7 @@ impl Findings<'_> {
 }
 
 /// A context at its position in a prompt.
-struct Laid {
+struct PlacedContext {
     name: String,
     file: String,
     /// The position of the entry that uses it.
@@ -355,7 +355,7 @@ struct Laid {
     in_system: bool,
 }
 
-impl Laid {
+impl PlacedContext {
     fn new(file: &str, place: Place, spot: &Spot) -> Self {
         let Spot { name, volatility, cached, in_system, .. } = spot.clone();
         Self { name, file: file.to_owned(), place, volatility, cached, in_system }

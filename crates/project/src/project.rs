@@ -8,21 +8,18 @@ use std::sync::Arc;
 
 use contexture_compose::tags::block_tag_name;
 use contexture_compose::{Block, ModelLimits, Prompt, ResolveOptions, TargetModel, full_name};
+use contexture_flow::Flow;
 use contexture_wire::Catalogue;
 
 use crate::compile::{Compiled, Previous, compile};
 use crate::config::Config;
-use crate::error::{Fault, Place, ProjectError};
+use crate::error::{Fault, Place, ProjectError, unknown};
+use crate::files::Sources;
 use crate::files::{CONFIG, Files, Folder};
 use crate::flows::{Before, FlowParts, Flows};
 use crate::lint::{Lint, lint};
-use crate::prompt_file::prompt_name;
-use crate::sources::Sources;
-use crate::tools::ProjectTool;
-use contexture_template::did_you_mean;
-
-/// The maximum number of ids that an error lists.
-const MAX_LISTED: usize = 20;
+use crate::read::prompt_file::prompt_name;
+use crate::read::tools::ProjectTool;
 
 /// A project folder, read and compiled.
 ///
@@ -55,13 +52,13 @@ pub struct Project {
     overrides: Vec<(String, String)>,
     pub(crate) compiled: Compiled,
     /// Keyed by path, such as `support/refund`.
-    prompts: BTreeMap<String, Held>,
+    prompts: BTreeMap<String, ServedPrompt>,
     pub(crate) flows: Flows,
 }
 
 /// A prompt as [`Project::prompt`] returns it.
 #[derive(Clone, Debug)]
-struct Held {
+struct ServedPrompt {
     id: String,
     /// The last version without faults, or the faults of the prompt if no version was ever valid.
     prompt: Result<Prompt, ProjectError>,
@@ -102,24 +99,31 @@ impl Project {
     /// Reads a project. Fails only if the files cannot be listed or `contexture.toml` is invalid; [`Project::prompt`]
     /// reports the faults of a broken prompt.
     pub fn from_files(files: Arc<dyn Files>) -> Result<Project, ProjectError> {
-        Self::read(files, Vec::new(), FlowParts::default())
+        Self::load(files, |_| Ok(Vec::new()))
     }
 
-    /// Returns the project with some configuration keys replaced, such as `("store.url", "memory:")`. The overrides
-    /// survive reloads. See [`Config::with_overrides`].
-    pub fn with_overrides(self, overrides: Vec<(String, String)>) -> Result<Project, ProjectError> {
-        if overrides.is_empty() { Ok(self) } else { Self::read(self.files, overrides, self.flows.parts) }
-    }
-
-    fn read(
+    /// Reads a project with some configuration keys replaced, such as `("store.url", "memory:")`. `overrides` gets the
+    /// configuration as written. The overrides survive reloads. See [`Config::with_overrides`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use contexture_project::{InMemory, Project, ProjectError};
+    ///
+    /// let overrides = vec![("store.url".to_owned(), "memory:".to_owned())];
+    /// let project = Project::load(Arc::new(InMemory::default()), |_| Ok::<_, ProjectError>(overrides))?;
+    /// assert_eq!(project.config().store.url, "memory:");
+    /// # Ok::<(), ProjectError>(())
+    /// ```
+    pub fn load<E: From<ProjectError>>(
         files: Arc<dyn Files>,
-        overrides: Vec<(String, String)>,
-        parts: FlowParts,
-    ) -> Result<Project, ProjectError> {
-        let (sources, config) = read(&*files, &overrides)?;
+        overrides: impl FnOnce(&Config) -> Result<Vec<(String, String)>, E>,
+    ) -> Result<Project, E> {
+        let (sources, config) = read(&*files)?;
+        let overrides = overrides(&config)?;
+        let config = overridden(&config, &overrides)?;
         let compiled = compile(&sources, &config, None);
-        let prompts = held(&compiled, &BTreeMap::new());
-        let flows = Flows::compile(&sources, &compiled, parts, None);
+        let prompts = served(&compiled, &BTreeMap::new());
+        let flows = Flows::compile(&sources, &compiled, FlowParts::default(), None);
         let catalogue = config.catalogue();
         Ok(Project { files, sources, config, catalogue, overrides, compiled, prompts, flows })
     }
@@ -166,14 +170,17 @@ impl Project {
         let by_id = || self.prompts.values().find(|it| it.id == id && it.prompt.is_ok());
         let broken = || self.prompts.values().find(|it| it.id == id);
         match by_id().or_else(|| self.prompts.get(id)).or_else(broken) {
-            Some(held) => held.prompt.as_ref().map_err(Clone::clone),
-            None => Err(self.unknown(id).into()),
+            Some(served) => served.prompt.as_ref().map_err(Clone::clone),
+            None => {
+                let (message, hint) = unknown("prompt", id, self.prompts.values().map(|it| it.id.as_str()));
+                Err(Fault { hint, ..Fault::new(ErrorCode::UnknownPrompt, message) }.into())
+            }
         }
     }
 
     /// Iterates over all prompts with their paths, such as `support/refund`, sorted by path.
     pub fn prompts(&self) -> impl Iterator<Item = (&str, Result<&Prompt, &ProjectError>)> {
-        self.prompts.iter().map(|(path, held)| (path.as_str(), held.prompt.as_ref()))
+        self.prompts.iter().map(|(path, served)| (path.as_str(), served.prompt.as_ref()))
     }
 
     /// Iterates over all blocks with their files, sorted by file; a broken block yields its faults.
@@ -190,10 +197,8 @@ impl Project {
         match self.compiled.blocks.values().find(|it| it.name == tag) {
             Some(unit) => unit.block.as_ref().ok_or_else(|| ProjectError::new(unit.faults.clone())),
             None => {
-                let known: Vec<&str> = self.compiled.blocks.values().map(|it| it.name.as_str()).collect();
-                let shown: String = name.chars().take(100).collect();
-                let message = format!("there is no block `{shown}`{}", listed(&known));
-                let hint = did_you_mean(name, known);
+                let known = self.compiled.blocks.values().map(|it| it.name.as_str());
+                let (message, hint) = unknown("block", name, known);
                 Err(Fault { hint, ..Fault::new(ErrorCode::UnknownEntry, message) }.into())
             }
         }
@@ -249,11 +254,12 @@ impl Project {
     /// Reads the files again and recompiles what depends on a changed file. A prompt or flow that is now broken keeps
     /// its last good version. On an error nothing changes.
     pub fn reload(&mut self) -> Result<Reload, ProjectError> {
-        let (sources, config) = read(&*self.files, &self.overrides)?;
+        let (sources, config) = read(&*self.files)?;
+        let config = overridden(&config, &self.overrides)?;
         let changes = sources.changes(&self.sources);
         let previous = Previous { compiled: &self.compiled, changes: &changes };
         let compiled = compile(&sources, &config, Some(&previous));
-        let prompts = held(&compiled, &self.prompts);
+        let prompts = served(&compiled, &self.prompts);
         let before = Before { flows: &self.flows, changes: &changes };
         let flows = Flows::compile(&sources, &compiled, self.flows.parts.clone(), Some(&before));
         let is_new = |file: &str| match (compiled.prompts.get(file), self.compiled.prompts.get(file)) {
@@ -278,23 +284,6 @@ impl Project {
         let faults = self.prompts.values().flat_map(|it| it.faults.clone()).collect();
         lint(&self.sources, &self.compiled, faults, (self.flows.faults(), self.flows.warnings()))
     }
-
-    fn unknown(&self, id: &str) -> Fault {
-        let known: Vec<&str> = self.prompts.values().map(|it| it.id.as_str()).collect();
-        let shown: String = id.chars().take(100).collect();
-        let list = listed(&known);
-        let hint = did_you_mean(id, known);
-        Fault { hint, ..Fault::new(ErrorCode::UnknownPrompt, format!("there is no prompt `{shown}`{list}")) }
-    }
-}
-
-/// Formats the known ids for the end of a "not found" message.
-pub(crate) fn listed(known: &[&str]) -> String {
-    match known.get(..MAX_LISTED) {
-        Some(some) => format!("; there are: {} and {} more", some.join(", "), known.len() - MAX_LISTED),
-        None if known.is_empty() => "; the project has none".to_owned(),
-        None => format!("; there are: {}", known.join(", ")),
-    }
 }
 
 impl fmt::Debug for Project {
@@ -315,28 +304,104 @@ fn name(file: &str) -> Option<String> {
     prompt_name(file).map(str::to_owned)
 }
 
-fn read(files: &dyn Files, overrides: &[(String, String)]) -> Result<(Sources, Config), ProjectError> {
+fn read(files: &dyn Files) -> Result<(Sources, Config), ProjectError> {
     let unreadable = |err: crate::FilesError| Fault::new(ErrorCode::FileInvalid, err.to_string());
     let sources = Sources::read(files).map_err(unreadable)?;
     let config = match sources.contains(CONFIG) {
         true => Config::parse(sources.text(CONFIG)?)?,
         false => Config::default(),
     };
+    Ok((sources, config))
+}
+
+fn overridden(config: &Config, overrides: &[(String, String)]) -> Result<Config, ProjectError> {
     let overrides: Vec<_> = overrides.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    Ok((sources, config.with_overrides(&overrides)?))
+    config.with_overrides(&overrides)
+}
+
+impl Project {
+    /// Returns the project with the application's nodes and tools available to its flows. They survive reloads.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use contexture_project::{FlowParts, InMemory, Project};
+    ///
+    /// let flow = "nodes:\n  look: {type: tool_call, tool: search}\nedges: [start -> look]\n";
+    /// let project = Project::from_files(Arc::new(InMemory::new([("flows/look.yaml", flow)])))?;
+    /// let error = project.flow("look").unwrap_err();
+    /// let why = "flows/look.yaml:2:33: node `look`: there is no tool `search`; the project has none";
+    /// assert_eq!(error.faults[0].to_string(), why);
+    ///
+    /// let tools = Arc::new(["search".to_owned()].into());
+    /// let project = project.with_flow_parts(FlowParts { tools, ..FlowParts::default() });
+    /// assert!(project.flow("look").is_ok());
+    /// # Ok::<(), contexture_project::ProjectError>(())
+    /// ```
+    #[must_use]
+    pub fn with_flow_parts(mut self, parts: FlowParts) -> Self {
+        self.flows = Flows::compile(&self.sources, &self.compiled, parts, None);
+        self
+    }
+
+    /// Returns the nodes and tools that the application provides to flows.
+    pub fn flow_parts(&self) -> &FlowParts {
+        &self.flows.parts
+    }
+
+    /// Returns the flow with that id. Fails with the faults of a broken flow, or with an error that names the files if
+    /// several declare the id.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use contexture_project::{InMemory, Project};
+    ///
+    /// let flow = "nodes:\n  shout: {type: transform, template: HELLO}\nedges:\n  - start -> shot\n";
+    /// let project = Project::from_files(Arc::new(InMemory::new([("flows/greet.yaml", flow)])))?;
+    /// let error = project.flow("greet").unwrap_err();
+    /// assert_eq!(error.faults[0].to_string(), "flows/greet.yaml:4:5: edge `start -> shot`: there is no node `shot`");
+    /// # Ok::<(), contexture_project::ProjectError>(())
+    /// ```
+    pub fn flow(&self, id: &str) -> Result<&Flow, ProjectError> {
+        let clashes = self.flows.clashes(id);
+        if !clashes.is_empty() {
+            return Err(ProjectError::new(clashes));
+        }
+        match self.flows.get(id) {
+            Some((_, unit)) => unit.flow.as_ref().map_err(Clone::clone),
+            None => {
+                let (message, hint) = unknown("flow", id, self.flows.iter().map(|(_, it)| it.id.as_str()));
+                Err(Fault { hint, ..Fault::new(ErrorCode::UnknownFlow, message) }.into())
+            }
+        }
+    }
+
+    /// Iterates over all flows with their ids, sorted by file.
+    pub fn flows(&self) -> impl Iterator<Item = (&str, Result<&Flow, &ProjectError>)> {
+        self.flows.iter().map(|(_, unit)| (unit.id.as_str(), unit.flow.as_ref()))
+    }
+
+    /// Returns the warnings about a flow: it works, but probably not as intended.
+    pub fn flow_warnings(&self, id: &str) -> &[Fault] {
+        self.flows.get(id).map_or(&[], |(_, unit)| &unit.warnings)
+    }
+
+    /// Returns the file of a flow, such as `flows/chat.yaml`.
+    pub fn flow_file(&self, id: &str) -> Option<&str> {
+        self.flows.get(id).map(|(file, _)| file)
+    }
 }
 
 /// Lists the faults of prompts, blocks and flows. Faults in a context that no prompt uses are left out: they break
 /// nothing.
-fn all_faults(prompts: &BTreeMap<String, Held>, compiled: &Compiled, flows: &Flows) -> Vec<Fault> {
+fn all_faults(prompts: &BTreeMap<String, ServedPrompt>, compiled: &Compiled, flows: &Flows) -> Vec<Fault> {
     let of_prompts = prompts.values().flat_map(|it| it.faults.iter().cloned());
     let of_blocks = compiled.blocks.values().flat_map(|it| it.faults.iter().cloned());
     ProjectError::new(of_prompts.chain(of_blocks).chain(flows.faults()).collect()).faults
 }
 
 /// Selects the version of each prompt to serve: the new one, or the last good one.
-fn held(compiled: &Compiled, before: &BTreeMap<String, Held>) -> BTreeMap<String, Held> {
-    let mut held: BTreeMap<String, Held> = BTreeMap::new();
+fn served(compiled: &Compiled, before: &BTreeMap<String, ServedPrompt>) -> BTreeMap<String, ServedPrompt> {
+    let mut served: BTreeMap<String, ServedPrompt> = BTreeMap::new();
     let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
     for (file, unit) in &compiled.prompts {
         let path = prompt_name(file).unwrap_or(file);
@@ -352,12 +417,12 @@ fn held(compiled: &Compiled, before: &BTreeMap<String, Held>) -> BTreeMap<String
         let faults = newest.as_ref().err().map(|it| it.faults.clone()).unwrap_or_default();
         let good = before.get(path).filter(|it| it.prompt.is_ok() && newest.is_err());
         let entry = match good {
-            Some(good) => Held { faults, clash, ..good.clone() },
-            None => Held { id: unit.id.clone(), prompt: newest, faults, clash },
+            Some(good) => ServedPrompt { faults, clash, ..good.clone() },
+            None => ServedPrompt { id: unit.id.clone(), prompt: newest, faults, clash },
         };
-        held.insert(path.to_owned(), entry);
+        served.insert(path.to_owned(), entry);
     }
-    held
+    served
 }
 
 fn duplicate(id: &str, first: &str, second: &str) -> Fault {

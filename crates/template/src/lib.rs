@@ -10,31 +10,24 @@
 //!
 //! The engine uses no clock, files or environment: the caller passes in partials, the time and everything else.
 //!
-//! The data flow: `scanner` splits a template into text, outputs and tags, `lexer` splits their markup into tokens,
-//! `parse` builds the tree defined in `ast`, and `render` walks it with `value`, `compare` and `filters`.
+//! The data flow: `parse` splits the `source` into pieces and tokens and builds a tree, `template` holds it, and `render`
+//! walks it with `value` and `filters`.
 
-mod ast;
-mod compare;
-mod config;
 mod error;
 mod filters;
-mod lexer;
 mod limits;
-mod loops;
 mod nearest;
-mod number;
 mod parse;
 mod render;
-mod scanner;
-mod scope;
 mod source;
 mod template;
 mod value;
 mod variables;
 
-pub use config::{Globals, Mode, ParseConfig, Partials, RenderConfig};
 pub use error::{Error, ErrorKind, Place};
 pub use limits::Limits;
 pub use nearest::{did_you_mean, nearest};
+pub use render::{Globals, Mode, Partials, RenderConfig};
+pub use source::ParseConfig;
 pub use template::{Condition, Expression, Template};
 pub use variables::Variable;

@@ -1,9 +1,28 @@
 //! The text of a template, and the conversion of byte offsets to places.
 
 use crate::{
-    config::ParseConfig,
     error::{Error, Fault, Place},
+    limits::Limits,
 };
+
+/// Options for parsing a template.
+#[derive(Clone, Debug)]
+pub struct ParseConfig {
+    /// Bounds for size and nesting.
+    pub limits: Limits,
+    /// The template's name in errors, such as a file name.
+    pub name: Option<String>,
+    /// The line number of the template's first line, for templates embedded in a file. Default 1.
+    pub first_line: usize,
+    /// The column of the template's first character. Default 1.
+    pub first_column: usize,
+}
+
+impl Default for ParseConfig {
+    fn default() -> Self {
+        Self { limits: Limits::default(), name: None, first_line: 1, first_column: 1 }
+    }
+}
 
 /// The text of one template, with the information that errors need to point into it.
 #[derive(Clone, Debug)]

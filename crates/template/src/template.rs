@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use crate::{
-    ast,
-    config::{Globals, ParseConfig, RenderConfig},
     error::{Error, Place},
-    parse::{self, Cursor},
-    render::Renderer,
-    scanner::{Piece, Scanner, Span},
-    source::Source,
+    parse::{
+        self, Cursor, ast,
+        scanner::{Piece, Scanner, Span},
+    },
+    source::{ParseConfig, Source},
     variables::{Reads, Variable},
 };
 
@@ -30,14 +29,14 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct Template {
-    parsed: Arc<Parsed<ast::Nodes>>,
+    pub(crate) parsed: Arc<Parsed<ast::Nodes>>,
 }
 
 /// A tree and the source it was parsed from.
 #[derive(Debug)]
-struct Parsed<T> {
-    source: Arc<Source>,
-    tree: T,
+pub(crate) struct Parsed<T> {
+    pub(crate) source: Arc<Source>,
+    pub(crate) tree: T,
 }
 
 impl Template {
@@ -51,11 +50,6 @@ impl Template {
         let source = Arc::new(Source::new(source, config)?);
         let tree = parse::template(&source, &config.limits)?;
         Ok(Self { parsed: Arc::new(Parsed { source, tree }) })
-    }
-
-    /// Renders the template. Equal inputs give equal output.
-    pub fn render(&self, globals: &Globals<'_>, config: &RenderConfig<'_>) -> Result<String, Error> {
-        Renderer::new(&self.parsed.source, globals, config).template(&self.parsed.tree)
     }
 
     /// Returns the text that was parsed.
@@ -96,14 +90,6 @@ impl Template {
         reads.nodes(&self.parsed.tree);
         reads.time()
     }
-
-    pub(crate) fn nodes(&self) -> &[ast::Node] {
-        &self.parsed.tree
-    }
-
-    pub(crate) fn shared_source(&self) -> &Arc<Source> {
-        &self.parsed.source
-    }
 }
 
 /// A Liquid condition, as used in an `if` tag. Absent variables are nil, even in strict mode.
@@ -119,7 +105,7 @@ impl Template {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Condition {
-    parsed: Arc<Parsed<ast::Condition>>,
+    pub(crate) parsed: Arc<Parsed<ast::Condition>>,
 }
 
 impl Condition {
@@ -132,11 +118,6 @@ impl Condition {
     pub fn parse_with(source: &str, config: &ParseConfig) -> Result<Self, Error> {
         let parsed = parsed(source, config, |cursor| cursor.condition())?;
         Ok(Self { parsed: Arc::new(parsed) })
-    }
-
-    /// Evaluates the condition.
-    pub fn evaluate(&self, globals: &Globals<'_>, config: &RenderConfig<'_>) -> Result<bool, Error> {
-        Renderer::new(&self.parsed.source, globals, config).condition(&self.parsed.tree)
     }
 
     /// Returns the text that was parsed.
@@ -166,7 +147,7 @@ impl Condition {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Expression {
-    parsed: Arc<Parsed<ast::Filtered>>,
+    pub(crate) parsed: Arc<Parsed<ast::Filtered>>,
 }
 
 impl Expression {
@@ -179,17 +160,6 @@ impl Expression {
     pub fn parse_with(source: &str, config: &ParseConfig) -> Result<Self, Error> {
         let parsed = parsed(source, config, |cursor| cursor.filtered())?;
         Ok(Self { parsed: Arc::new(parsed) })
-    }
-
-    /// Evaluates the expression to a JSON value.
-    pub fn evaluate(
-        &self,
-        globals: &Globals<'_>,
-        config: &RenderConfig<'_>,
-    ) -> Result<serde_json::Value, Error> {
-        let mut renderer = Renderer::new(&self.parsed.source, globals, config);
-        let value = renderer.filtered(&self.parsed.tree)?;
-        renderer.json(&value)
     }
 
     /// Returns the text that was parsed.

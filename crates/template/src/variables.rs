@@ -3,11 +3,11 @@
 use std::{collections::HashSet, sync::Arc};
 
 use crate::{
-    ast::{
+    error::Place,
+    parse::ast::{
         Condition, Cycle, Expr, Filtered, Group, Literal, Loop, Node, NodeKind, Offset, Partial, Path, Root,
         Segment,
     },
-    error::Place,
     source::Source,
 };
 

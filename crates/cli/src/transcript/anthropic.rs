@@ -4,26 +4,22 @@
 //! message. All results for one assistant message belong in one user message, so results that a repair adds or moves
 //! are merged into the existing one.
 
-use contexture_message::{
-    File, Image, MediaSource, Message, Part, Role, Thinking, ToolCall, ToolOutput, ToolResult,
-};
+use contexture_message::{Message, Part, Role, ToolCall, ToolResult};
+use contexture_wire::Dialect;
 use serde_json::{Map, Value, json};
 
-use super::json::{
-    file_at, image_at, maybe_text, object, part_at, parts, text, unknown, with_content, with_parts,
-};
+use super::json::{block, part_at, parts, text, with_content, with_parts};
 use super::openai::said;
 use super::trace::{Answer, Piece};
 use super::{Calls, Entry, Made};
-
-const PDF: &str = "application/pdf";
 
 /// Reads a message.
 ///
 /// A user message that answers calls continues their turn, even if it has other content too: it is read as a tool
 /// message.
 pub(super) fn read(fields: &Map<String, Value>, calls: &mut Calls) -> Result<Message, String> {
-    let role = match text(fields, "role")? {
+    let name = text(fields, "role")?;
+    let role = match name {
         "system" => Role::System,
         "user" => Role::User,
         "assistant" => Role::Assistant,
@@ -31,11 +27,9 @@ pub(super) fn read(fields: &Map<String, Value>, calls: &mut Calls) -> Result<Mes
     };
     let content = fields.get("content").ok_or("`content` is missing")?;
     let content = parts(content, |kind, block| match (kind, role) {
-        ("tool_use", Role::Assistant) => call(block),
-        ("tool_use", _) => Err("only the assistant calls tools".to_owned()),
-        ("tool_result", Role::User) => result(block, calls),
-        ("tool_result", _) => Err("results of tools come from the user".to_owned()),
-        (kind, _) => said_block(kind, block),
+        ("tool_use", Role::System | Role::User) => Err("only the assistant calls tools".to_owned()),
+        ("tool_result", Role::System | Role::Assistant) => Err("tool results come from the user".to_owned()),
+        _ => read_block(name, kind, block, calls),
     })?;
     let is_answer = |it: &Part| matches!(it, Part::ToolResult(result) if calls.is_open(&result.call_id));
     if content.iter().any(is_answer) {
@@ -47,7 +41,8 @@ pub(super) fn read(fields: &Map<String, Value>, calls: &mut Calls) -> Result<Mes
 
 /// Reads the `system` of a request.
 pub(super) fn read_system(system: &Value) -> Result<Message, String> {
-    let content = parts(system, said_block).map_err(|what| what.replace("`content`", "`system`"))?;
+    let content = parts(system, |kind, block| read_block("user", kind, block, &Calls::default()))
+        .map_err(|what| what.replace("`content`", "`system`"))?;
     Ok(Message::parts(Role::System, content))
 }
 
@@ -58,78 +53,19 @@ fn as_call(part: &Part) -> Option<&ToolCall> {
     }
 }
 
-fn call(block: &Map<String, Value>) -> Result<Part, String> {
-    let arguments = block.get("input").cloned().unwrap_or_default();
-    Ok(Part::ToolCall(ToolCall {
-        id: text(block, "id")?.to_owned(),
-        name: text(block, "name")?.to_owned(),
-        arguments,
-    }))
-}
-
-fn result(block: &Map<String, Value>, calls: &Calls) -> Result<Part, String> {
-    let call_id = text(block, "tool_use_id")?.to_owned();
-    let output = match block.get("content") {
-        None | Some(Value::Null) => ToolOutput::Text(String::new()),
-        Some(Value::String(text)) => ToolOutput::Text(text.clone()),
-        Some(content) => ToolOutput::Content(parts(content, said_block)?),
-    };
-    let name = calls.name(&call_id);
-    Ok(Part::ToolResult(ToolResult { call_id, name, output }))
-}
-
-/// Reads a block that is neither a call nor a result.
-fn said_block(kind: &str, block: &Map<String, Value>) -> Result<Part, String> {
-    Ok(match kind {
-        "text" => Part::text(text(block, "text")?),
-        "thinking" => {
-            let signature = maybe_text(block, "signature").map(str::to_owned);
-            let text = text(block, "thinking")?.to_owned();
-            Part::Thinking(Thinking {
-                text,
-                signature,
-                provider: Some("anthropic".to_owned()),
-                ..Thinking::default()
-            })
+/// Reads a block. A document of plain text counts as text.
+fn read_block(role: &str, kind: &str, fields: &Map<String, Value>, calls: &Calls) -> Result<Part, String> {
+    let source = fields.get("source").filter(|it| kind == "document" && it["type"] == "text");
+    if let Some(Value::String(text)) = source.map(|it| &it["data"]) {
+        return Ok(Part::text(text));
+    }
+    Ok(match block(Dialect::Anthropic, role, fields)? {
+        Part::ToolResult(result) => {
+            let name = calls.name(&result.call_id);
+            Part::ToolResult(ToolResult { name, ..result })
         }
-        "redacted_thinking" => Part::Thinking(Thinking::default()),
-        "image" => image(object(block, "source")?)?,
-        "document" => document(object(block, "source")?, maybe_text(block, "title"))?,
-        _ => unknown(block),
+        part => part,
     })
-}
-
-fn image(source: &Map<String, Value>) -> Result<Part, String> {
-    match text(source, "type")? {
-        "base64" => {
-            let source_ = MediaSource::Data(text(source, "data")?.to_owned());
-            let media_type = maybe_text(source, "media_type").map(str::to_owned);
-            Ok(Part::Image(Image { source: source_, media_type }))
-        }
-        "url" => Ok(image_at(text(source, "url")?)),
-        "file" => Ok(image_at(text(source, "file_id")?)),
-        other => Err(format!("unknown source `{other}`")),
-    }
-}
-
-fn document(source: &Map<String, Value>, title: Option<&str>) -> Result<Part, String> {
-    let file = |source: MediaSource, media_type: &str| {
-        let (media_type, name) = (Some(media_type.to_owned()), title.map(str::to_owned));
-        Part::File(File { source, media_type, name })
-    };
-    match text(source, "type")? {
-        "base64" => {
-            let data = MediaSource::Data(text(source, "data")?.to_owned());
-            Ok(file(data, maybe_text(source, "media_type").unwrap_or(PDF)))
-        }
-        "url" => match text(source, "url")? {
-            inline if inline.starts_with("data:") => Ok(file_at(inline, title)),
-            url => Ok(file(MediaSource::Url(url.to_owned()), PDF)),
-        },
-        "file" => Ok(file(MediaSource::Id(text(source, "file_id")?.to_owned()), PDF)),
-        "text" => Ok(Part::text(text(source, "data")?)),
-        _ => Ok(unknown(source)),
-    }
 }
 
 /// Writes the pieces as messages, in order.
@@ -228,11 +164,11 @@ fn blocks(entries: &[Entry<'_>], piece: &Piece) -> Vec<Value> {
         Piece::Rest(number, parts) => {
             parts.iter().filter_map(|it| part_at(&entries[*number].fields, *it)).collect()
         }
-        Piece::Results(answers) => answers.iter().filter_map(|it| block(entries, it)).collect(),
+        Piece::Results(answers) => answers.iter().filter_map(|it| answer_block(entries, it)).collect(),
     }
 }
 
-fn block(entries: &[Entry<'_>], answer: &Answer) -> Option<Value> {
+fn answer_block(entries: &[Entry<'_>], answer: &Answer) -> Option<Value> {
     match answer {
         Answer::Moved(number, part) => part_at(&entries[*number].fields, *part),
         Answer::New(ToolResult { call_id, output, .. }) => Some(json!({

@@ -1,6 +1,7 @@
 //! Helpers for reading the JSON of messages in any format.
 
-use contexture_message::{File, Image, MediaSource, Part};
+use contexture_message::Part;
+use contexture_wire::{DecodeError, Dialect, Target, decode_request};
 use serde_json::{Map, Value, json};
 
 /// Fields with opaque values: inline data, and data that a provider signed or encrypted.
@@ -21,22 +22,10 @@ pub(super) fn maybe_text<'v>(fields: &'v Map<String, Value>, key: &str) -> Optio
     fields.get(key).and_then(Value::as_str)
 }
 
-/// Returns a required object field.
-pub(super) fn object<'v>(
-    fields: &'v Map<String, Value>,
-    key: &str,
-) -> Result<&'v Map<String, Value>, String> {
-    match fields.get(key) {
-        Some(Value::Object(object)) => Ok(object),
-        Some(_) => Err(format!("`{key}` is not an object")),
-        None => Err(format!("`{key}` is missing")),
-    }
-}
-
-/// Returns the parts of a content that is a text or a list of objects with a `type`.
+/// Decodes the parts of a content that is a text or a list of blocks: one part per block, in the same order.
 pub(super) fn parts(
     content: &Value,
-    part: impl Fn(&str, &Map<String, Value>) -> Result<Part, String>,
+    block: impl Fn(&str, &Map<String, Value>) -> Result<Part, String>,
 ) -> Result<Vec<Part>, String> {
     match content {
         Value::String(text) => Ok(vec![Part::text(text)]),
@@ -45,7 +34,7 @@ pub(super) fn parts(
             .enumerate()
             .map(|(idx, item)| {
                 let read = match item {
-                    Value::Object(fields) => text(fields, "type").and_then(|kind| part(kind, fields)),
+                    Value::Object(fields) => text(fields, "type").and_then(|kind| block(kind, fields)),
                     _ => Err("it is not an object".to_owned()),
                 };
                 read.map_err(|what| format!("part {} of `content`: {what}", idx + 1))
@@ -55,30 +44,35 @@ pub(super) fn parts(
     }
 }
 
-/// Returns an image at a URL, which may be a data URL.
-pub(super) fn image_at(url: &str) -> Part {
-    let (source, media_type) = media_at(url);
-    Part::Image(Image { source, media_type })
+/// Decodes one block of a message by the provider's dialect. A block of an unknown kind is read as text.
+pub(super) fn block(dialect: Dialect, role: &str, block: &Map<String, Value>) -> Result<Part, String> {
+    let part = decoded(dialect, json!({"role": role, "content": [block]}))?;
+    Ok(part.unwrap_or_else(|| unknown(block)))
 }
 
-/// Returns a file at a URL, which may be a data URL.
-pub(super) fn file_at(url: &str, name: Option<&str>) -> Part {
-    let (source, media_type) = media_at(url);
-    Part::File(File { source, media_type, name: name.map(str::to_owned) })
-}
-
-fn media_at(url: &str) -> (MediaSource, Option<String>) {
-    match url.strip_prefix("data:").and_then(|it| it.split_once(',')) {
-        Some((kind, data)) => {
-            let media_type = kind.split(';').next().filter(|it| !it.is_empty());
-            (MediaSource::Data(data.to_owned()), media_type.map(str::to_owned))
+/// Decodes a message that has a single part; returns `None` if the dialect does not know its kind.
+pub(super) fn decoded(dialect: Dialect, message: Value) -> Result<Option<Part>, String> {
+    let provider = match dialect {
+        Dialect::Anthropic => "anthropic",
+        Dialect::Openai | Dialect::OpenaiResponses | Dialect::Gemini => "openai",
+    };
+    let target = Target::new(dialect, provider, "");
+    match decode_request(&target, &json!({"messages": [message]})) {
+        Ok(decoded) => {
+            let message = decoded.value.messages.into_iter().next();
+            Ok(message.and_then(|it| it.content.first().cloned()))
         }
-        None => (MediaSource::Url(url.to_owned()), None),
+        Err(DecodeError { at, reason }) => {
+            let at = ["messages[0].", "content[0].", "tool_calls[0]."]
+                .iter()
+                .fold(at.as_str(), |at, prefix| at.strip_prefix(prefix).unwrap_or(at));
+            Err(format!("`{at}` {reason}"))
+        }
     }
 }
 
-/// Returns a part of an unknown kind as text: it costs what its JSON costs without inline data.
-pub(super) fn unknown(fields: &Map<String, Value>) -> Part {
+/// Returns a block of an unknown kind as text: it costs what its JSON costs without inline data.
+fn unknown(fields: &Map<String, Value>) -> Part {
     Part::text(readable(&Value::Object(fields.clone())).to_string())
 }
 

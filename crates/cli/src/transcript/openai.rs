@@ -3,10 +3,11 @@
 //! Calls are in an assistant's `tool_calls`; each result is a message with the role `tool`. The older `function_call`
 //! and role `function` are read too; they have no ids, so the function's name is used as one.
 
-use contexture_message::{File, MediaSource, Message, Part, Role, ToolCall, ToolOutput, ToolResult};
+use contexture_message::{Message, Part, Role, ToolCall, ToolOutput, ToolResult};
+use contexture_wire::Dialect;
 use serde_json::{Map, Value, json};
 
-use super::json::{file_at, image_at, maybe_text, object, parts, text, unknown};
+use super::json::{block, decoded, maybe_text, parts, text};
 use super::trace::{Answer, Piece};
 use super::{Calls, Entry, Made};
 
@@ -42,38 +43,18 @@ fn content(fields: &Map<String, Value>) -> Result<Vec<Part>, String> {
 }
 
 fn part(kind: &str, fields: &Map<String, Value>) -> Result<Part, String> {
-    Ok(match kind {
-        "text" => Part::text(text(fields, "text")?),
-        "refusal" => Part::text(text(fields, "refusal")?),
-        "image_url" => match fields.get("image_url") {
-            Some(Value::String(url)) => image_at(url),
-            _ => image_at(text(object(fields, "image_url")?, "url")?),
-        },
-        "input_audio" => {
-            let audio = object(fields, "input_audio")?;
-            let format = maybe_text(audio, "format").unwrap_or("wav");
-            file_at(&format!("data:audio/{format};base64,{}", text(audio, "data")?), None)
-        }
-        "file" => file(object(fields, "file")?)?,
+    match (kind, fields.get("image_url")) {
         // Calls of another dialect would otherwise be accepted without their results.
-        "tool_use" | "tool_result" | "tool_call" => {
-            return Err(format!(
-                "a part `{kind}` is not OpenAI's, which has `tool_calls` and the role `tool`"
-            ));
+        ("tool_use" | "tool_result" | "tool_call", _) => {
+            Err(format!("a part `{kind}` is not OpenAI's, which has `tool_calls` and the role `tool`"))
         }
-        _ => unknown(fields),
-    })
-}
-
-fn file(file: &Map<String, Value>) -> Result<Part, String> {
-    let name = maybe_text(file, "filename");
-    match maybe_text(file, "file_data") {
-        Some(data) if data.starts_with("data:") => Ok(file_at(data, name)),
-        Some(data) => Ok(file_at(&format!("data:application/pdf;base64,{data}"), name)),
-        None => {
-            let source = MediaSource::Id(text(file, "file_id")?.to_owned());
-            Ok(Part::File(File { source, media_type: None, name: name.map(str::to_owned) }))
+        // Some clients write the address alone.
+        ("image_url", Some(Value::String(url))) => {
+            let mut fields = fields.clone();
+            fields.insert("image_url".to_owned(), json!({"url": url}));
+            block(Dialect::Openai, "user", &fields)
         }
+        _ => block(Dialect::Openai, "user", fields),
     }
 }
 
@@ -83,42 +64,28 @@ fn asked(fields: &Map<String, Value>) -> Result<Vec<ToolCall>, String> {
         None | Some(Value::Null) => {}
         Some(Value::Array(calls)) => {
             for (idx, call) in calls.iter().enumerate() {
-                let call = call.as_object().ok_or_else(|| "it is not an object".to_owned());
-                let call = call.and_then(tool_call);
-                asked.push(call.map_err(|what| format!("call {} of `tool_calls`: {what}", idx + 1))?);
+                let call = tool_call(call.clone());
+                asked.extend(call.map_err(|what| format!("call {} of `tool_calls`: {what}", idx + 1))?);
             }
         }
         Some(_) => return Err("`tool_calls` is not a list".to_owned()),
     }
-    if fields.get("function_call").is_some_and(|it| !it.is_null()) {
-        let function = object(fields, "function_call")?;
-        let name = text(function, "name")?;
-        asked.push(ToolCall {
-            id: format!("{FUNCTION}{name}"),
-            name: name.to_owned(),
-            arguments: arguments(function.get("arguments")),
-        });
+    if let Some(function) = fields.get("function_call").filter(|it| !it.is_null()) {
+        let id = format!("{FUNCTION}{}", function["name"].as_str().unwrap_or_default());
+        asked.extend(tool_call(json!({"id": id, "type": "function", "function": function}))?);
     }
     Ok(asked)
 }
 
-fn tool_call(call: &Map<String, Value>) -> Result<ToolCall, String> {
-    let id = text(call, "id")?.to_owned();
-    let (function, arguments_key) = match call.contains_key("custom") {
-        true => (object(call, "custom")?, "input"),
-        false => (object(call, "function")?, "arguments"),
-    };
-    let name = text(function, "name")?.to_owned();
-    Ok(ToolCall { id, name, arguments: arguments(function.get(arguments_key)) })
-}
-
-/// Arguments are a JSON string from the model, which may be invalid; then they stay a string.
-fn arguments(arguments: Option<&Value>) -> Value {
-    match arguments {
-        Some(Value::String(text)) => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
-        Some(other) => other.clone(),
-        None => Value::Null,
+fn tool_call(mut call: Value) -> Result<Option<ToolCall>, String> {
+    // Some clients write the arguments as JSON instead of a text with JSON.
+    if let Some(arguments) = call.pointer_mut("/function/arguments").filter(|it| !it.is_string()) {
+        *arguments = Value::String(arguments.to_string());
     }
+    Ok(match decoded(Dialect::Openai, json!({"role": "assistant", "tool_calls": [call]}))? {
+        Some(Part::ToolCall(call)) => Some(call),
+        _ => None,
+    })
 }
 
 fn result(fields: &Map<String, Value>, call_id: String, calls: &Calls) -> Result<Message, String> {

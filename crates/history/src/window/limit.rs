@@ -14,7 +14,7 @@ pub enum Limit {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(untagged, expecting = "a number, `{turns: N}` or `{tokens: N}`")]
+#[serde(untagged, expecting = "expected a number, `{turns: N}` or `{tokens: N}`")]
 enum RawLimit {
     Number(usize),
     Turns(TurnLimit),

@@ -119,11 +119,11 @@ fn fields_that_a_block_does_not_have_are_refused_by_name() {
     blocks/b.md:2:7 tag_name_reserved: `name`: `System_Context` is the reserved tag name `system-context` [rename the key, such as `system-context-notes`]
     blocks/b.md:3:1 unknown_field: unknown field `content` [the text of a block is the body of its file, below the front matter]
     blocks/b.md:4:1 unknown_field: unknown field `template` [the text of a block is the body of its file, below the front matter; it is a template]
-    blocks/b.md:5:1 unknown_field: unknown field `source` [a file says everything itself; a block that asks somebody else is written in Rust]
-    blocks/b.md:6:1 unknown_field: unknown field `kind` [a block's place is said by `message`, `scope` and `mode`]
+    blocks/b.md:5:1 unknown_field: unknown field `source` [a file says everything itself; a block with another source is written in Rust]
+    blocks/b.md:6:1 unknown_field: unknown field `kind` [the position of a block is set by `message`, `scope` and `mode`]
     blocks/b.md:7:1 unknown_field: unknown field `body` [the text of a block is the body of its file, below the front matter]
     blocks/b.md:8:1 unknown_field: unknown field `mesage` [did you mean `message`?]
-    blocks/b.md:9:7 file_invalid: `mode`: expected `cached` or `real_time`, found the text `realtime`
+    blocks/b.md:9:7 file_invalid: `mode`: expected `cached` or `real_time`, found `realtime`
     blocks/b.md:10:7 file_invalid: `type`: expected `static`, found the text `dynamic` [a file is a static block; functions are written in Rust, and inline blocks come with a request]
     blocks/b.md:11:8 file_invalid: `order`: expected a whole number, found the text `first`
     blocks/b.md:12:13 unknown_prompt: `agents`: there is no prompt `P2` [did you mean `p`?]
@@ -146,7 +146,7 @@ fn entries_that_name_no_block_or_two_are_faults() {
     insta::assert_snapshot!(faults(&files), @"
     prompts/p.md:3:12 unknown_entry: there is no block `ruels` [did you mean `rules`?]
     prompts/p.md:4:12 duplicate_id: two blocks have the name `twice`: blocks/a.md and blocks/b.md [give one of them another `name`]
-    prompts/p.md:5:20 unknown_field: unknown field `priority` [known fields: block]
+    prompts/p.md:5:20 unknown_field: `use[2]`: unknown field `priority` [known fields: block]
     ");
     let error = project(&files).prompt("q").map(|_| ()).expect_err("two blocks have one name");
     insta::assert_snapshot!(listed(&error.faults), @"blocks/b.md:2:7 duplicate_id: two different entries have the id `twice`: blocks/a.md and blocks/b.md [rename one of them, or use the same entry twice: it renders once]");

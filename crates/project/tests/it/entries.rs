@@ -66,21 +66,21 @@ fn unknown_entries_name_the_place_and_the_nearest_name() {
         ("prompts/p.md", "---\nuse:\n  - brnad\n  - ../../secret\n  - {wen: x}\n  - 5\n  - {}\n---\n"),
         ("contexts/brand.md", "B."),
     ];
-    insta::assert_snapshot!(faults(&files), @r"
+    insta::assert_snapshot!(faults(&files), @"
     prompts/p.md:3:5 unknown_entry: there is no context `brnad`, no file `contexts/brnad.md` [did you mean `brand`?]
     prompts/p.md:4:5 unknown_entry: there is no context `../../secret`, no file `contexts/../../secret.md`
-    prompts/p.md:5:6 unknown_entry: there is no kind of entry `wen` [did you mean `when`?]
-    prompts/p.md:6:5 file_invalid: `use`: expected the name of a context, or a map, found `5`
+    prompts/p.md:5:6 unknown_entry: unknown kind of entry `wen` [did you mean `when`?]
+    prompts/p.md:6:5 file_invalid: `use[3]`: expected the name of a context, or a map, found `5`
     prompts/p.md:7:5 unknown_entry: an entry is an empty map
     ");
 }
 
 #[test]
 fn entries_of_later_kinds_are_refused_by_name() {
-    insta::assert_snapshot!(faults_of("---\nuse:\n  - skill: refunds\n  - memory: {id: m}\n  - block: [a]\n---\n"), @r"
+    insta::assert_snapshot!(faults_of("---\nuse:\n  - skill: refunds\n  - memory: {id: m}\n  - block: [a]\n---\n"), @"
     prompts/p.md:3:5 unknown_entry: there is no entry `skill:refunds` [this version does not have entries of the kind `skill` yet]
     prompts/p.md:4:5 unknown_entry: there is no entry `memory:m` [this version does not have entries of the kind `memory` yet]
-    prompts/p.md:5:12 file_invalid: `block`: expected the name of a block, found a list
+    prompts/p.md:5:12 file_invalid: `use[2].block`: expected the name of a block, found a list
     ");
 }
 
@@ -118,11 +118,11 @@ fn a_context_is_found_by_its_id_and_by_its_file_name_in_any_folder() {
 #[test]
 fn conditions_and_branches_must_be_whole() {
     let text = "---\nuse:\n  - {when: input.a}\n  - {match: input.b}\n  - {match: input.b, cases: [x], defalt: y}\n---\n";
-    insta::assert_snapshot!(faults_of(text), @r"
-    prompts/p.md:3:5 file_invalid: `use` is missing
-    prompts/p.md:4:5 file_invalid: `cases` is missing
-    prompts/p.md:5:29 file_invalid: `cases`: expected a map, found a list
-    prompts/p.md:5:34 unknown_field: unknown field `defalt` [did you mean `default`?]
+    insta::assert_snapshot!(faults_of(text), @"
+    prompts/p.md:3:5 file_invalid: `use[0]`: `use` is missing
+    prompts/p.md:4:5 file_invalid: `use[1]`: `cases` is missing
+    prompts/p.md:5:29 file_invalid: `use[2].cases`: expected a map, found a list
+    prompts/p.md:5:34 unknown_field: `use[2]`: unknown field `defalt` [did you mean `default`?]
     ");
 }
 

@@ -17,8 +17,8 @@ fn unknown_fields_are_found_at_every_depth_and_all_at_once() {
     prompts/p.md:2:12 unknown_field: `settings`: unknown field `temperture` [did you mean `temperature`?]
     prompts/p.md:2:39 file_invalid: `settings.max_tokens`: expected a whole number from 0 on, found the text `many`
     prompts/p.md:4:3 unknown_field: `budget`: unknown field `tokens` [known fields: token_budget, input_budget, fill]
-    prompts/p.md:5:18 file_invalid: `history.limit`: expected a number, `{turns: N}` or `{tokens: N}`, found a map
-    prompts/p.md:7:12 unknown_field: unknown field `sytem` [known fields: prepend_system, append_system, prepend_prompt, append_prompt, settings, tool_choice]
+    prompts/p.md:5:18 file_invalid: `history.limit`: expected a number, `{turns: N}` or `{tokens: N}`
+    prompts/p.md:7:12 unknown_field: `adapt.openai`: unknown field `sytem` [known fields: prepend_system, append_system, prepend_prompt, append_prompt, settings, tool_choice]
     ");
 }
 
@@ -31,10 +31,10 @@ fn wrong_values_are_named_with_their_field() {
     prompts/p.md:4:8 file_invalid: `model`: expected a text, found `5`
     prompts/p.md:5:9 file_invalid: `system`: expected a text, found a map
     prompts/p.md:6:19 file_invalid: `messages[0].role`: expected `system` or `user` or `assistant` or `tool`, found `robot`
-    prompts/p.md:6:40 file_invalid: `messages[1]`: a message needs `role` and `content`
+    prompts/p.md:6:40 file_invalid: `messages[1]`: `content` is missing
     prompts/p.md:7:9 file_invalid: `tools[0]`: `name` is missing
     prompts/p.md:7:49 file_invalid: `tools[1].parameters`: expected the JSON Schema of an object, such as `{type: object}`
-    prompts/p.md:8:14 file_invalid: `tool_choice`: expected `auto`, `none`, `required` or `{tool: NAME}`, found the text `sometimes`
+    prompts/p.md:8:14 file_invalid: `tool_choice`: expected `auto` or `none` or `required` or `tool`, found `sometimes`
     prompts/p.md:9:25 file_invalid: `stop_when[0].max_steps`: expected a whole number from 0 on, found the text `lots`
     prompts/p.md:10:15 file_invalid: `constraints[0]`: `id` is missing
     prompts/p.md:11:13 file_invalid: `guardrails`: expected a list, found the text `no`
@@ -48,19 +48,19 @@ fn wrong_values_are_named_with_their_field() {
 fn wrong_values_of_a_context_are_named_with_its_file() {
     let context = "---\npriority: 101\npinned: maybe\nmax_tokens: -1\nmessage: assistant\nscope: forever\ndeadline: 2\nremember: soon\non_error: shrug\ntrust: blind\nvalues: [a]\ntext: hi\n---\nA.";
     let files = [("prompts/p.md", "---\nuse: [a]\n---\nOwn."), ("contexts/a.md", context)];
-    insta::assert_snapshot!(faults(&files), @r#"
-    contexts/a.md:2:11 file_invalid: `priority`: priority 101 is outside 0 to 100 [priorities go from 0 (gives way first) to 100]
+    insta::assert_snapshot!(faults(&files), @"
+    contexts/a.md:2:11 file_invalid: `priority`: priority 101 is outside 0 to 100 [priorities go from 0 (dropped first) to 100]
     contexts/a.md:3:9 file_invalid: `pinned`: expected `true` or `false`, found the text `maybe`
     contexts/a.md:4:13 file_invalid: `max_tokens`: expected a whole number from 0 on, found `-1`
-    contexts/a.md:5:10 file_invalid: `message`: expected `system` or `user`, found the text `assistant`
-    contexts/a.md:6:8 file_invalid: `scope`: expected `conversation` or `turn`, found the text `forever`
+    contexts/a.md:5:10 file_invalid: `message`: expected `system` or `user`, found `assistant`
+    contexts/a.md:6:8 file_invalid: `scope`: expected `conversation` or `turn`, found `forever`
     contexts/a.md:7:11 file_invalid: `deadline`: expected a duration such as `2s` or `500ms`, found `2`
     contexts/a.md:8:11 file_invalid: `remember`: expected a duration such as `2s` or `500ms`, found the text `soon`
-    contexts/a.md:9:11 file_invalid: `on_error`: expected `fail` or `skip`, found the text `shrug`
+    contexts/a.md:9:11 file_invalid: `on_error`: expected `fail` or `skip`, found `shrug`
     contexts/a.md:10:8 file_invalid: `trust`: expected `developer` or `user` or `external`, found `blind`
     contexts/a.md:11:9 file_invalid: `values`: expected a map, found a list
     contexts/a.md:12:1 unknown_field: unknown field `text`: the text of a context file is its body
-    "#);
+    ");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn faults_of_the_engine_are_placed_where_one_file_is_to_blame() {
     prompts/p.md:2:1 file_invalid: the schema of prompt is invalid: "nonsense" is not valid under any of the schemas listed in the 'anyOf' keyword
     "#);
     let tool = "---\nuse:\n  - context: {id: note, tools: [{name: 'not a name'}]}\n---\nOwn.";
-    insta::assert_snapshot!(faults_of(tool), @"prompts/p.md:3:40 file_invalid: `tools[0]`: tool name `not a name` is not 1 to 64 letters, digits, `_` or `-`");
+    insta::assert_snapshot!(faults_of(tool), @"prompts/p.md:3:40 file_invalid: `use[0].context.tools[0]`: invalid tool name `not a name`: use 1 to 64 letters, digits, `_` or `-`");
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn tags_are_checked_when_a_project_is_loaded() {
     let of = |text: &str| faults_of(&format!("---\ncontext:\n{text}\n---\nHi."));
     insta::assert_snapshot!(of("  notes: x\n  facts: {system: y}"), @"prompts/p.md:4:11 tag_name_reserved: `system` is the reserved tag name `system`, in `prompt` at `facts.system` [rename the key, such as `system-notes`]");
     insta::assert_snapshot!(of("  - {notes: x}\n  - {1st: '{{ input.a }}'}"), @"prompts/p.md:4:6 tag_name_invalid: `1st` is not a valid name: it begins with a digit, in `prompt` at `1st` [use ASCII letters, digits, `_` and `-`, and begin with a letter]");
-    insta::assert_snapshot!(of("  - {role: user, content: hi}\n  - {role: robot, content: hi}"), @"prompts/p.md:4:12 file_invalid: `context.role`: expected `system` or `user` or `assistant` or `tool`, found `robot` [rename the key, such as `userRole`, unless the object is a message]");
+    insta::assert_snapshot!(of("  - {role: user, content: hi}\n  - {role: robot, content: hi}"), @"prompts/p.md:4:12 file_invalid: `context[1].role`: expected `system` or `user` or `assistant` or `tool`, found `robot` [rename the key, such as `userRole`, unless the object is a message]");
     insta::assert_snapshot!(of("  true"), @"prompts/p.md:3:3 entry_invalid: an entry is `true` where text, a message or named values can stand, in `prompt` [write what the model should read, or give the value a name, such as `{isMember: true}`]");
     assert_eq!(of("  - {role: '{{ input.role }}', content: '{{ input.text }}'}"), "fine");
 }
@@ -313,7 +313,7 @@ fn files_that_do_not_go_together_are_found_when_a_project_is_loaded() {
 fn faults_of_names_point_at_the_name() {
     insta::assert_snapshot!(
         faults_of("---\ntools:\n  - description: x\n    name: bad name\n---\n"),
-        @"prompts/p.md:4:11 file_invalid: `tools[0]`: tool name `bad name` is not 1 to 64 letters, digits, `_` or `-`"
+        @"prompts/p.md:4:11 file_invalid: `tools[0]`: invalid tool name `bad name`: use 1 to 64 letters, digits, `_` or `-`"
     );
     let twice = "---\ndescription: x\nid: p\n---\nHi.";
     let project = project(&[("prompts/a.md", twice), ("prompts/b.md", twice)]);

@@ -1,9 +1,11 @@
 //! Reloading: what changed is compiled again, and nothing that worked is lost.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use contexture_project::{Files, FilesError, Project};
+use contexture_compose::HistoryConfig;
+use contexture_project::{Config, Files, FilesError, InMemory, Project, ProjectError, Reload};
 
 use super::support::listed;
 
@@ -241,4 +243,42 @@ fn a_flow_follows_its_parts_and_the_names_of_prompts() {
     assert!(codes(&mut project).contains(&"unknown_prompt".to_owned()));
     files.set("prompts/p.md", "P.");
     assert!(!codes(&mut project).contains(&"unknown_prompt".to_owned()));
+}
+
+/// Counts how often a file is read.
+struct Counting(InMemory, AtomicUsize);
+
+impl Files for Counting {
+    fn list(&self) -> Result<Vec<String>, FilesError> {
+        self.0.list()
+    }
+
+    fn read(&self, path: &str) -> Result<String, FilesError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.read(path)
+    }
+}
+
+#[test]
+fn a_project_is_read_and_compiled_once_however_many_overrides_there_are() {
+    let config = "[history]\ndefault = false\n";
+    let files = InMemory::new([("contexture.toml", config), ("prompts/p.md", "P."), ("contexts/c.md", "C.")]);
+    let files = Arc::new(Counting(files, AtomicUsize::new(0)));
+    let overrides = |config: &Config| {
+        assert_eq!(config.history.default.config(), HistoryConfig::NONE, "as written");
+        Ok::<_, ProjectError>(vec![
+            ("history.default".to_owned(), "true".to_owned()),
+            ("store.url".to_owned(), "memory:".to_owned()),
+        ])
+    };
+    let mut project = Project::load(files.clone(), overrides).unwrap();
+    assert_eq!(files.1.load(Ordering::Relaxed), 3, "each file once");
+    // The prompt was compiled with the override, which also survives a reload that compiles nothing.
+    let history = |project: &Project| project.prompt("p").unwrap().definition().history;
+    assert_eq!(history(&project), HistoryConfig::default());
+    assert_eq!(project.reload().unwrap(), Reload::default());
+    assert_eq!(
+        (history(&project), project.config().store.url.as_str()),
+        (HistoryConfig::default(), "memory:")
+    );
 }

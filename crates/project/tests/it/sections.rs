@@ -59,8 +59,8 @@ fn the_user_slot_takes_a_text_a_message_or_a_list() {
     ");
     insta::assert_snapshot!(faults_of("---\nuser: {role: assistant, content: x}\n---\nS"), @"prompts/p.md:2:14 file_invalid: `user.role`: expected `user`, found the text `assistant`");
     insta::assert_snapshot!(faults_of("---\nuser: [{text: x}]\n---\nS"), @"
-    prompts/p.md:2:8 file_invalid: `user`: a message needs `content`
-    prompts/p.md:2:9 unknown_field: unknown field `text` [known fields: role, content]
+    prompts/p.md:2:8 file_invalid: `user[0]`: `content` is missing
+    prompts/p.md:2:9 unknown_field: `user[0]`: unknown field `text` [known fields: role, content]
     ");
 }
 

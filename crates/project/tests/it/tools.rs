@@ -48,8 +48,8 @@ fn two_files_may_declare_a_tool_alike_but_not_differently() {
 fn declarations_that_make_no_sense_are_faults() {
     let tool = |rest: &str| faults_of(&format!("---\ntools:\n  - {{name: t, {rest}}}\n---\nText."));
     insta::assert_snapshot!(tool("http: {url: 'https://a.test/{id}'}"), @"prompts/p.md:3:5 file_invalid: `tools[0]`: `http`: the address reads `id`, which the tool's parameters do not declare");
-    insta::assert_snapshot!(tool("approval: true"), @"prompts/p.md:3:5 file_invalid: `tools[0]`: `approval` needs `http`: a tool without it is run by the application");
-    insta::assert_snapshot!(tool("http: {url: 'https://a.test/'}, timeout: 0"), @"prompts/p.md:3:5 file_invalid: `tools[0]`: `timeout` is a positive number of seconds");
+    insta::assert_snapshot!(tool("approval: true"), @"prompts/p.md:3:5 file_invalid: `tools[0]`: `approval` needs `http`: a tool without `http` is run by the application");
+    insta::assert_snapshot!(tool("http: {url: 'https://a.test/'}, timeout: 0"), @"prompts/p.md:3:5 file_invalid: `tools[0]`: `timeout` must be a positive number of seconds");
     insta::assert_snapshot!(tool("htpp: 1"), @"prompts/p.md:3:15 unknown_field: `tools[0]`: unknown field `htpp` [did you mean `http`?]");
 }
 

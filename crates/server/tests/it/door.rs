@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use contexture::{SystemNames, SystemSecrets, SystemTime, session_ports};
 use contexture_model::{Scripted, Step};
-use contexture_project::{InMemory, Project};
+use contexture_project::{InMemory, Project, ProjectError};
 use contexture_server::{Keys, ListenError, Listener, NewKey, Parts, Server};
 use contexture_session::{SessionConfig, Sessions, Tenant, Time};
 use reqwest::{Client, Method, RequestBuilder};
@@ -36,9 +36,9 @@ fn server(ground: &Ground, model: Scripted, overrides: &[(&str, &str)]) -> Serve
     let listen = [("server.listen", "127.0.0.1:0")];
     let overrides = listen.iter().chain(overrides);
     let overrides = overrides.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-    let project = Project::from_files(Arc::new(InMemory::new(FILES))).unwrap();
+    let files = Arc::new(InMemory::new(FILES));
     let parts = Parts {
-        project: project.with_overrides(overrides.collect()).unwrap(),
+        project: Project::load(files, |_| Ok::<_, ProjectError>(overrides.collect())).unwrap(),
         agent: Arc::new(move |_| Ok(contexture::agent(model.clone()))),
         sessions: Sessions::new(ground.store.clone(), session_ports(None), SessionConfig::default()),
         records: ground.records.clone(),

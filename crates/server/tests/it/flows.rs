@@ -10,7 +10,7 @@ use contexture_history::Timestamp;
 use contexture_message::{Answer, Delta};
 use contexture_model::{ModelError, ModelErrorKind};
 use contexture_model::{Scripted, Step};
-use contexture_project::{InMemory, Project};
+use contexture_project::{InMemory, Project, ProjectError};
 use contexture_session::Time;
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
@@ -335,8 +335,9 @@ impl Time for Jumping {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_instance_does_not_take_over_its_own_runs() {
     let time = Arc::new(Jumping::default());
-    let project = Project::from_files(Arc::new(InMemory::new(FILES))).unwrap();
-    let project = project.with_overrides(vec![("server.lease_seconds".into(), "1".into())]).unwrap();
+    let overrides = vec![("server.lease_seconds".into(), "1".into())];
+    let files = Arc::new(InMemory::new(FILES));
+    let project = Project::load(files, |_| Ok::<_, ProjectError>(overrides)).unwrap();
     let model = Scripted::new(vec![endless(), answer("Again.")]);
     let agent = Arc::new(move |_: &Project| Ok(contexture::agent(model.clone())));
     let scene = Ground::memory().instance_at(project, agent, time.clone()).await;

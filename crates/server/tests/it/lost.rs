@@ -7,7 +7,7 @@ use contexture::{SystemTime, session_ports};
 use contexture_history::Timestamp;
 use contexture_message::{Answer, Delta, Message};
 use contexture_model::{Scripted, Step};
-use contexture_project::{Files, FilesError, InMemory, Project};
+use contexture_project::{Files, FilesError, InMemory, Project, ProjectError};
 use contexture_session::records::{Document, DocumentKey, NewRecord, StreamKey, Writes};
 use contexture_session::{Begun, SessionConfig, SessionId, SessionStart, Sessions, Tenant, Time, TurnConfig};
 use serde_json::json;
@@ -130,8 +130,8 @@ impl Files for Changing {
 #[tokio::test(flavor = "multi_thread")]
 async fn changed_prompts_are_loaded_and_broken_ones_keep_their_last_good_version() {
     let files = Changing(Arc::new(Mutex::new(InMemory::new(FILES))));
-    let project = Project::from_files(Arc::new(files.clone())).unwrap();
-    let project = project.with_overrides(vec![("server.reload_seconds".into(), "1".into())]).unwrap();
+    let overrides = vec![("server.reload_seconds".into(), "1".into())];
+    let project = Project::load(Arc::new(files.clone()), |_| Ok::<_, ProjectError>(overrides)).unwrap();
     let model = Scripted::always(Answer::text("Yes."));
     let agent = Arc::new(move |_: &Project| Ok(contexture::agent(model.clone())));
     let scene = Ground::memory().instance_of(project, agent).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use contexture::{SystemNames, SystemTime, session_ports};
 use contexture_message::Answer;
 use contexture_model::{Scripted, Step};
-use contexture_project::{InMemory, Project};
+use contexture_project::{InMemory, Project, ProjectError};
 use contexture_server::{AgentMaker, Parts, Server};
 use contexture_session::{MemoryStore, Records, SessionConfig, Sessions, Store, Time};
 use reqwest::{Client, RequestBuilder, Response};
@@ -58,9 +58,9 @@ impl Ground {
     }
 
     pub(crate) async fn instance_with(&self, steps: Vec<Step>, overrides: &[(&str, &str)]) -> Scene {
-        let project = Project::from_files(Arc::new(InMemory::new(FILES))).unwrap();
         let overrides = overrides.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        let project = project.with_overrides(overrides.collect()).unwrap();
+        let files = Arc::new(InMemory::new(FILES));
+        let project = Project::load(files, |_| Ok::<_, ProjectError>(overrides.collect())).unwrap();
         let model = Scripted::new(steps);
         self.instance_of(project, Arc::new(move |_| Ok(contexture::agent(model.clone())))).await
     }

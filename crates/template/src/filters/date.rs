@@ -3,84 +3,19 @@
 //! There is no clock and no time zone database: `now` comes from the caller, times without an offset are UTC, and an
 //! offset in the text is kept. Input that is not a date is returned unchanged.
 
-use super::{Args, Tools, strftime};
+use jiff::{Timestamp, civil::DateTime, tz::Offset};
+
+use super::strftime::{self, Moment};
+use super::{Args, Tools};
 use crate::{
     error::Fault,
     limits::Builder,
-    number::{self, Number},
     value::Value,
+    value::number::{self, Number},
 };
-
-/// A point in time with its UTC offset.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
-    pub(super) year: i64,
-    pub(super) month: u32,
-    pub(super) day: u32,
-    pub(super) hour: u32,
-    pub(super) minute: u32,
-    pub(super) second: u32,
-    pub(super) nanos: u32,
-    /// Seconds east of UTC.
-    pub(super) offset: i32,
-}
 
 /// Longer texts are not parsed as dates.
 const MAX_LENGTH: usize = 100;
-/// Far beyond any practical date, and small enough that no arithmetic overflows.
-const MAX_SECONDS: i128 = 8_000_000_000_000;
-
-impl Moment {
-    /// Returns the moment `seconds` after 1970, in UTC.
-    fn at(seconds: i128) -> Option<Self> {
-        if seconds.abs() > MAX_SECONDS {
-            return None;
-        }
-        let seconds = i64::try_from(seconds).ok()?;
-        let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400) as u32);
-        let (year, month, day) = civil(days);
-        let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
-        Some(Self { year, month, day, hour, minute, second, nanos: 0, offset: 0 })
-    }
-
-    /// Returns the days since 1970-01-01.
-    pub(super) fn days(&self) -> i64 {
-        let year = if self.month <= 2 { self.year - 1 } else { self.year };
-        let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
-        let month = (i64::from(self.month) + 9) % 12;
-        let day_of_year = (153 * month + 2) / 5 + i64::from(self.day) - 1;
-        era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-    }
-
-    /// Returns the seconds since 1970.
-    pub(super) fn seconds(&self) -> i64 {
-        let time = self.hour * 3_600 + self.minute * 60 + self.second;
-        self.days() * 86_400 + i64::from(time) - i64::from(self.offset)
-    }
-
-    /// Returns the day of the week; Sunday is 0.
-    pub(super) fn weekday(&self) -> i64 {
-        (self.days() + 4).rem_euclid(7)
-    }
-
-    /// Returns the day of the year, starting at 1.
-    pub(super) fn day_of_year(&self) -> i64 {
-        self.days() - Self { month: 1, day: 1, ..*self }.days() + 1
-    }
-}
-
-/// Converts days since 1970 to year, month and day.
-fn civil(days: i64) -> (i64, u32, u32) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month as u32, day as u32)
-}
 
 pub(super) fn date<'a>(input: Value<'a>, args: &Args<'a>, tools: &mut Tools<'_>) -> Result<Value<'a>, Fault> {
     let format = args.first().text(tools.meter)?.into_owned();
@@ -93,9 +28,15 @@ pub(super) fn date<'a>(input: Value<'a>, args: &Args<'a>, tools: &mut Tools<'_>)
     Ok(builder.finish().into())
 }
 
+/// Returns the moment `seconds` after 1970, in UTC.
+fn moment_at(seconds: i128) -> Option<Moment> {
+    let timestamp = Timestamp::from_second(i64::try_from(seconds).ok()?).ok()?;
+    Some(Moment { civil: Offset::UTC.to_datetime(timestamp), offset: 0 })
+}
+
 fn moment_of(input: &Value<'_>, now: Option<&str>) -> Result<Option<Moment>, Fault> {
     if let Value::Int(seconds) = input {
-        return Ok(Moment::at(*seconds));
+        return Ok(moment_at(*seconds));
     }
     let Some(text) = input.as_str().map(str::trim_ascii) else { return Ok(None) };
     let now = now.and_then(|it| read(it, None));
@@ -112,7 +53,7 @@ fn read(text: &str, now: Option<Moment>) -> Option<Moment> {
     }
     if !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit()) && text.len() != 8 {
         return match number::leading_int(text) {
-            Number::Int(seconds) => Moment::at(seconds),
+            Number::Int(seconds) => moment_at(seconds),
             Number::Float(_) => None,
         };
     }
@@ -140,26 +81,21 @@ impl Parts {
             return None; // A number alone is not a date.
         }
         let today = self.month.is_none() && self.year.is_none();
-        let year = self.year.map(i64::from).or(now.map(|it| it.year))?;
-        let month = self.month.or(if today { now.map(|it| it.month) } else { Some(1) })?;
-        let day = self.day.or(if today { now.map(|it| it.day) } else { Some(1) })?;
+        let year = self.year.or(now.and_then(|it| it.civil.year().try_into().ok()))?;
+        let month = self.month.or(if today { now.map(|it| it.civil.month() as u32) } else { Some(1) })?;
+        let day = self.day.or(if today { now.map(|it| it.civil.day() as u32) } else { Some(1) })?;
         let [hour, minute, second, nanos] = self.time.unwrap_or_default();
-        let valid = (1..=12).contains(&month)
-            && (1..=days_in(year, month)).contains(&day)
-            && hour < 24
-            && minute < 60
-            && second < 60;
-        let offset = self.offset.unwrap_or(0);
-        valid.then_some(Moment { year, month, day, hour, minute, second, nanos, offset })
-    }
-}
-
-fn days_in(year: i64, month: u32) -> u32 {
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        _ => 31,
+        let small = |it: u32| i8::try_from(it).ok();
+        let civil = DateTime::new(
+            i16::try_from(year).ok()?,
+            small(month)?,
+            small(day)?,
+            small(hour)?,
+            small(minute)?,
+            small(second)?,
+            i32::try_from(nanos).ok()?,
+        );
+        Some(Moment { civil: civil.ok()?, offset: self.offset.unwrap_or(0) })
     }
 }
 

@@ -5,11 +5,11 @@
 
 use std::cmp::Ordering;
 
-use super::{Args, Tools, select::property};
+use super::{Args, Tools};
 use crate::{
-    compare,
     error::Fault,
     limits::{Builder, Meter},
+    value::compare,
     value::{Value, write_text},
 };
 
@@ -180,4 +180,52 @@ fn sorted<'a>(
     }
     keyed.sort_by(|(left, _), (right, _)| order(left, right).unwrap_or(Ordering::Equal));
     Ok(keyed.into_iter().map(|(_, item)| item).collect::<Vec<_>>().into())
+}
+
+/// Returns `item[name]`, or `None` if values of the item's type have no properties.
+///
+/// Besides map entries, properties include substrings (`"zoo"["oo"]` is `"oo"`) and the bits of integers, as in Ruby:
+/// `find: "oo"` finds the strings that contain it.
+pub(super) fn property<'a>(
+    item: &Value<'a>,
+    name: &Value<'a>,
+    tools: &mut Tools<'_>,
+) -> Result<Option<Value<'a>>, Fault> {
+    tools.meter.read(name.as_str().unwrap_or(""))?;
+    let wrong = || Fault::argument(format!("{} has no property {}", item.describe(), name.describe()));
+    if let Some(text) = item.as_str() {
+        tools.meter.read(text)?;
+        return match name {
+            Value::Nil => Ok(None),
+            Value::Int(idx) => Ok(Some(char_at(text, *idx))),
+            _ => {
+                let part = name.as_str().ok_or_else(wrong)?;
+                Ok(Some(if text.contains(part) { name.clone() } else { Value::Nil }))
+            }
+        };
+    }
+    match (item, name) {
+        (Value::Object(map), _) => {
+            Ok(Some(name.as_str().and_then(|key| map.get(key)).map_or(Value::Nil, Value::from)))
+        }
+        (Value::Loop(state), _) => {
+            Ok(Some(name.as_str().and_then(|key| state.field(key)).unwrap_or(Value::Nil)))
+        }
+        (Value::Int(int), Value::Int(bit)) => {
+            let bit = u32::try_from(*bit).unwrap_or(u32::MAX).min(127);
+            Ok(Some(Value::Int(int >> bit & 1)))
+        }
+        (Value::Int(_), _) => Err(wrong()),
+        _ => Ok(None),
+    }
+}
+
+fn char_at<'a>(text: &str, idx: i128) -> Value<'a> {
+    let at = |idx: i128| usize::try_from(idx).ok();
+    let char = if idx < 0 {
+        at(-(idx.max(-i128::MAX)) - 1).and_then(|idx| text.chars().rev().nth(idx))
+    } else {
+        at(idx).and_then(|idx| text.chars().nth(idx))
+    };
+    char.map_or(Value::Nil, |it| it.to_string().into())
 }

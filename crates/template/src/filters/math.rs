@@ -1,7 +1,7 @@
 //! Filters on numbers. Strings are parsed as numbers; any other value counts as zero.
 
 use super::{Args, Tools};
-use crate::{error::Fault, number::Number, value::Value};
+use crate::{error::Fault, value::Value, value::number::Number};
 
 type Out<'a> = Result<Value<'a>, Fault>;
 

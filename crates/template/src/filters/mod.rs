@@ -197,6 +197,11 @@ fn json<'a>(input: Value<'a>, _: &Args<'a>, tools: &mut Tools<'_>) -> Result<Val
     Ok(builder.finish().into())
 }
 
+/// Returns whether whitespace control and the strip filters remove `char`.
+pub(crate) fn is_space(char: char) -> bool {
+    matches!(char, ' ' | '\t' | '\n' | '\r' | '\u{b}' | '\u{c}' | '\0')
+}
+
 #[cfg(test)]
 mod tests {
     use super::{FILTERS, find};

@@ -3,7 +3,8 @@
 //! The directives are those of Ruby's `strftime`, with its flags (`-` no padding, `_` spaces, `0` zeros, `^` upper
 //! case) and widths. An unknown directive is printed unchanged.
 
-use super::date::Moment;
+use jiff::civil::{DateTime, date};
+
 use crate::{error::Fault, limits::Builder};
 
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
@@ -22,6 +23,31 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 const MAX_WIDTH: usize = 1_000;
+
+/// A date and time with its UTC offset.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub(super) civil: DateTime,
+    /// Seconds east of UTC.
+    pub(super) offset: i32,
+}
+
+impl Moment {
+    /// Returns the seconds since 1970.
+    fn seconds(&self) -> i64 {
+        self.civil.duration_since(date(1970, 1, 1).to_datetime(jiff::civil::Time::midnight())).as_secs()
+            - i64::from(self.offset)
+    }
+
+    /// Returns the day of the week; Sunday is 0.
+    fn weekday(&self) -> i64 {
+        self.civil.weekday().to_sunday_zero_offset().into()
+    }
+
+    fn day_of_year(&self) -> i64 {
+        self.civil.day_of_year().into()
+    }
+}
 
 /// The flags and width between `%` and the letter.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,29 +111,32 @@ fn field(moment: &Moment, letter: char, style: Style) -> Option<String> {
 
 /// Formats the directives that print a number.
 fn numeric(moment: &Moment, letter: char, style: Style) -> Option<String> {
-    let hour12 = (i64::from(moment.hour) + 11) % 12 + 1;
+    let civil = moment.civil;
+    let year = i64::from(civil.year());
+    let week = civil.date().iso_week_date();
+    let hour12 = (i64::from(civil.hour()) + 11) % 12 + 1;
     let (value, width, pad) = match letter {
-        'Y' => (moment.year, 0, '0'),
-        'C' => (moment.year.div_euclid(100), 2, '0'),
-        'y' => (moment.year.rem_euclid(100), 2, '0'),
-        'm' => (moment.month.into(), 2, '0'),
-        'd' => (moment.day.into(), 2, '0'),
-        'e' => (moment.day.into(), 2, ' '),
+        'Y' => (year, 0, '0'),
+        'C' => (year.div_euclid(100), 2, '0'),
+        'y' => (year.rem_euclid(100), 2, '0'),
+        'm' => (civil.month().into(), 2, '0'),
+        'd' => (civil.day().into(), 2, '0'),
+        'e' => (civil.day().into(), 2, ' '),
         'j' => (moment.day_of_year(), 3, '0'),
-        'H' => (moment.hour.into(), 2, '0'),
-        'k' => (moment.hour.into(), 2, ' '),
+        'H' => (civil.hour().into(), 2, '0'),
+        'k' => (civil.hour().into(), 2, ' '),
         'I' => (hour12, 2, '0'),
         'l' => (hour12, 2, ' '),
-        'M' => (moment.minute.into(), 2, '0'),
-        'S' => (moment.second.into(), 2, '0'),
+        'M' => (civil.minute().into(), 2, '0'),
+        'S' => (civil.second().into(), 2, '0'),
         's' => (moment.seconds(), 0, '0'),
         'u' => ((moment.weekday() + 6) % 7 + 1, 1, '0'),
         'w' => (moment.weekday(), 1, '0'),
         'U' => ((moment.day_of_year() + 6 - moment.weekday()) / 7, 2, '0'),
         'W' => ((moment.day_of_year() + 6 - (moment.weekday() + 6) % 7) / 7, 2, '0'),
-        'G' => (iso_week(moment).0, 4, '0'),
-        'g' => (iso_week(moment).0.rem_euclid(100), 2, '0'),
-        'V' => (iso_week(moment).1, 2, '0'),
+        'G' => (week.year().into(), 4, '0'),
+        'g' => (i64::from(week.year()).rem_euclid(100), 2, '0'),
+        'V' => (week.week().into(), 2, '0'),
         _ => return None,
     };
     Some(padded(&value.to_string(), style, width, pad))
@@ -116,8 +145,9 @@ fn numeric(moment: &Moment, letter: char, style: Style) -> Option<String> {
 /// Formats the directives that print words, signs and fractions.
 fn word(moment: &Moment, letter: char, style: Style) -> Option<String> {
     let day = usize::try_from(moment.weekday()).ok().and_then(|it| DAYS.get(it)).copied().unwrap_or("");
-    let month = MONTHS.get(moment.month as usize - 1).copied().unwrap_or("");
-    let noon = if moment.hour < 12 { "AM" } else { "PM" };
+    let month =
+        usize::try_from(moment.civil.month() - 1).ok().and_then(|it| MONTHS.get(it)).copied().unwrap_or("");
+    let noon = if moment.civil.hour() < 12 { "AM" } else { "PM" };
     let text = match letter {
         'A' => day.to_owned(),
         'a' => day.chars().take(3).collect(),
@@ -178,7 +208,7 @@ fn padded(text: &str, style: Style, width: usize, pad: char) -> String {
 }
 
 fn fraction(moment: &Moment, digits: usize) -> String {
-    let nanos = format!("{:09}", moment.nanos);
+    let nanos = format!("{:09}", moment.civil.subsec_nanosecond());
     nanos.chars().chain(std::iter::repeat('0')).take(digits).collect()
 }
 
@@ -191,18 +221,4 @@ fn zone(moment: &Moment, colons: usize) -> String {
         1 => format!("{sign}{hours:02}:{minutes:02}"),
         _ => format!("{sign}{hours:02}:{minutes:02}:{seconds:02}"),
     }
-}
-
-/// Returns the ISO year and week; a week belongs to the year of its Thursday.
-fn iso_week(moment: &Moment) -> (i64, i64) {
-    let weekday = (moment.weekday() + 6) % 7;
-    let week = (moment.day_of_year() - 1 - weekday + 10) / 7;
-    if week < 1 {
-        let last = Moment { year: moment.year - 1, month: 12, day: 31, ..*moment };
-        return (last.year, iso_week(&last).1);
-    }
-    let next = Moment { year: moment.year + 1, month: 1, day: 1, ..*moment };
-    let starts_next =
-        (next.weekday() + 6) % 7 <= 3 && next.days() - moment.days() <= (next.weekday() + 6) % 7;
-    if starts_next { (next.year, 1) } else { (moment.year, week) }
 }

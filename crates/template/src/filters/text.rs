@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::{Args, Tools};
-use crate::{error::Fault, limits::Builder, parse::is_space, value::Value};
+use super::{Args, Tools, is_space};
+use crate::{error::Fault, limits::Builder, value::Value};
 
 type Out<'a> = Result<Value<'a>, Fault>;
 

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use crate::{
-    ast::{Condition, Expr, FilterCall, Filtered, Join, Literal, Operator, Path, Root, Segment, Term},
     error::{Error, ErrorKind, Fault},
     filters,
-    lexer::{self, Lexeme, Token},
     nearest::did_you_mean,
-    scanner::Span,
+    parse::ast::{Condition, Expr, FilterCall, Filtered, Join, Literal, Path, Root, Segment, Term},
+    parse::lexer::{self, Lexeme, Token},
+    parse::scanner::Span,
     source::Source,
+    value::compare::Operator,
 };
 
 /// A position in the tokens of a tag or output.

@@ -3,16 +3,20 @@
 //! Blocks are parsed by recursive calls of [`Parser::body`], which count the nesting. As in Liquid, a block that
 //! cannot produce output drops its whitespace: `{% if x %} {% assign y = 1 %} {% endif %}` prints nothing.
 
+pub(crate) mod ast;
 mod cursor;
+mod lexer;
+pub(crate) mod scanner;
 mod tags;
 
 pub(crate) use cursor::Cursor;
 
 use crate::{
-    ast::{Node, NodeKind, Nodes},
     error::{Error, ErrorKind, Fault},
+    filters::is_space,
     limits::Limits,
-    scanner::{self, Piece, Scanner, Span, Tag, Trim},
+    parse::ast::{Node, NodeKind, Nodes},
+    parse::scanner::{Piece, Scanner, Span, Tag, Trim},
     source::Source,
 };
 
@@ -252,11 +256,6 @@ impl<'s> Parser<'s> {
         let kind = if name.is_empty() { ErrorKind::Syntax } else { ErrorKind::UnknownTag };
         self.error(at, Fault::new(kind, message))
     }
-}
-
-/// Returns whether whitespace control and the strip filters remove `char`.
-pub(crate) fn is_space(char: char) -> bool {
-    matches!(char, ' ' | '\t' | '\n' | '\r' | '\u{b}' | '\u{c}' | '\0')
 }
 
 fn trim_start(text: &str) -> &str {

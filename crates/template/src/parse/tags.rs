@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::{Body, Cursor, Parser};
 use crate::{
-    ast::{
+    error::{Error, Fault},
+    parse::ast::{
         Arm, Bound, Branch, Case, Condition, CounterStep, Cycle, Expr, Group, Literal, Loop, NodeKind, Nodes,
         Offset, Partial,
     },
-    error::{Error, Fault},
-    scanner::{Scanner, Span, Tag},
+    parse::scanner::{Scanner, Span, Tag},
 };
 
 /// The kind of loop: they take different arguments.

@@ -2,13 +2,13 @@
 
 use super::Renderer;
 use crate::{
-    ast::{self, Expr, FilterCall, Filtered, Join, Path, Root, Segment, Term},
-    compare,
-    config::Mode,
     error::{Error, ErrorKind, Fault},
     filters::{self, Args, Tools},
     nearest::nearest,
+    parse::ast::{self, Expr, FilterCall, Filtered, Join, Literal, Path, Root, Segment, Term},
+    render::config::Mode,
     value::Value,
+    value::compare,
 };
 
 /// The number of map keys that are considered for a suggestion.
@@ -212,4 +212,18 @@ fn item<'r>(value: &Value<'r>, index: &Value<'_>) -> Option<Value<'r>> {
 fn position(length: usize, idx: i128) -> Option<usize> {
     let idx = if idx < 0 { idx.checked_add(length as i128)? } else { idx };
     usize::try_from(idx).ok()
+}
+
+impl From<&Literal> for Value<'_> {
+    fn from(literal: &Literal) -> Self {
+        match literal {
+            Literal::Nil => Value::Nil,
+            Literal::Bool(value) => Value::Bool(*value),
+            Literal::Int(value) => Value::Int(*value),
+            Literal::Float(value) => Value::Float(*value),
+            Literal::Text(text) => Value::Text(text.clone()),
+            Literal::Empty => Value::Empty,
+            Literal::Blank => Value::Blank,
+        }
+    }
 }

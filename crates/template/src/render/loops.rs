@@ -4,10 +4,10 @@ use std::{rc::Rc, sync::Arc};
 
 use super::{Absent, Flow, Renderer};
 use crate::{
-    ast::{Expr, Loop, Offset},
     error::Error,
-    loops::{Items, LoopState},
+    parse::ast::{Expr, Loop, Offset},
     value::Value,
+    value::loops::{Items, LoopState},
 };
 
 impl<'r> Renderer<'r> {

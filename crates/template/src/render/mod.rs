@@ -4,24 +4,27 @@
 //! without copying them. Blocks are rendered by recursive calls of [`Renderer::block`], which count the nesting,
 //! including that of partials.
 
+mod config;
 mod evaluate;
 mod loops;
 mod partials;
+mod scope;
 
 use std::sync::Arc;
 
 use crate::{
-    ast::{Branch, Case, CounterStep, Cycle, Filtered, Group, Node, NodeKind},
-    config::{Globals, RenderConfig},
     error::{Error, ErrorKind, Fault},
     limits::Meter,
-    scope::Scope,
+    parse::ast::{Branch, Case, CounterStep, Cycle, Filtered, Group, Node, NodeKind},
+    render::scope::Scope,
     source::Source,
+    template::{Condition, Expression, Template},
     value::{Value, write_text},
 };
 
 use partials::circle;
 
+pub use config::{Globals, Mode, Partials, RenderConfig};
 pub(crate) use evaluate::Absent;
 
 /// How rendering continues after a node.
@@ -244,7 +247,7 @@ impl<'r> Renderer<'r> {
             };
             for value in values {
                 let value = self.expr(value, Absent::Nil)?;
-                let equal = crate::compare::equal(&subject, &value, &mut self.meter);
+                let equal = crate::value::compare::equal(&subject, &value, &mut self.meter);
                 if self.located(arm.at, equal)? {
                     matched = true;
                     let flow = self.block(at, &arm.body)?;
@@ -286,5 +289,32 @@ impl<'r> Renderer<'r> {
             CounterStep::Down => self.scope.count(name, -1).1,
         };
         self.push(at, &count.to_string())
+    }
+}
+
+impl Template {
+    /// Renders the template. Equal inputs give equal output.
+    pub fn render(&self, globals: &Globals<'_>, config: &RenderConfig<'_>) -> Result<String, Error> {
+        Renderer::new(&self.parsed.source, globals, config).template(&self.parsed.tree)
+    }
+}
+
+impl Condition {
+    /// Evaluates the condition.
+    pub fn evaluate(&self, globals: &Globals<'_>, config: &RenderConfig<'_>) -> Result<bool, Error> {
+        Renderer::new(&self.parsed.source, globals, config).condition(&self.parsed.tree)
+    }
+}
+
+impl Expression {
+    /// Evaluates the expression to a JSON value.
+    pub fn evaluate(
+        &self,
+        globals: &Globals<'_>,
+        config: &RenderConfig<'_>,
+    ) -> Result<serde_json::Value, Error> {
+        let mut renderer = Renderer::new(&self.parsed.source, globals, config);
+        let value = renderer.filtered(&self.parsed.tree)?;
+        renderer.json(&value)
     }
 }

@@ -7,12 +7,12 @@ use std::{rc::Rc, sync::Arc};
 
 use super::{Absent, Flow, Renderer};
 use crate::{
-    ast::Partial,
     error::{Error, ErrorKind, Fault},
-    loops::{Items, LoopState},
-    scope::Scope,
+    parse::ast::Partial,
+    render::scope::Scope,
     template::Template,
     value::Value,
+    value::loops::{Items, LoopState},
 };
 
 impl<'r> Renderer<'r> {
@@ -143,9 +143,9 @@ impl<'r> Renderer<'r> {
     /// Renders a partial in the current scope.
     fn inside(&mut self, at: usize, name: &Arc<str>, template: &Template) -> Result<Flow, Error> {
         self.enter(at)?;
-        let source = std::mem::replace(&mut self.source, template.shared_source().clone());
+        let source = std::mem::replace(&mut self.source, template.parsed.source.clone());
         self.partials.push(name.clone());
-        let flow = self.nodes(template.nodes());
+        let flow = self.nodes(&template.parsed.tree);
         self.partials.pop();
         self.source = source;
         self.depth -= 1;

@@ -4,7 +4,19 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Value as Json};
 
-use crate::{ast::Operator, error::Fault, limits::Meter, value::Value};
+use crate::{error::Fault, limits::Meter, value::Value};
+
+/// A comparison operator.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Operator {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Contains,
+}
 
 /// Applies a comparison operator.
 pub(crate) fn test(

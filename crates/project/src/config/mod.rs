@@ -5,21 +5,25 @@
 
 use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
+use std::fmt;
 
 pub use contexture_agent::CompactionConfig;
 use contexture_compose::{CacheConfig, HistoryConfig};
 use contexture_wire::{Catalogue, Dialect, ModelFacts};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Number, Value};
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
-use crate::decode;
 use crate::error::{Fault, Place, Problem, ProjectError};
 use crate::files::CONFIG;
-pub use crate::server_config::ServerConfig;
-use crate::yaml::{Data, Node, Pair};
+use crate::source::decode::{Collected, Cursor};
+use crate::source::toml;
 use contexture_template::did_you_mean;
+
+mod server;
+
+pub use server::ServerConfig;
 
 /// The settings of a project.
 ///
@@ -142,13 +146,38 @@ pub struct HistoryDefaults {
 }
 
 /// How much history a prompt uses.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "`true`, `false` or `{limit: …}`")]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum HistoryDefault {
     /// The whole window, or nothing.
     All(bool),
     /// As much as the limit allows.
     Limited(HistoryConfig),
+}
+
+impl<'de> Deserialize<'de> for HistoryDefault {
+    // An untagged enum would report a fault in `limit` without its position.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct BoolOrMap;
+
+        impl<'de> Visitor<'de> for BoolOrMap {
+            type Value = HistoryDefault;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`true`, `false` or `{limit: …}`")
+            }
+
+            fn visit_bool<E>(self, all: bool) -> Result<HistoryDefault, E> {
+                Ok(HistoryDefault::All(all))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<HistoryDefault, A::Error> {
+                HistoryConfig::deserialize(MapAccessDeserializer::new(map)).map(HistoryDefault::Limited)
+            }
+        }
+
+        deserializer.deserialize_any(BoolOrMap)
+    }
 }
 
 impl Default for HistoryDefault {
@@ -175,12 +204,13 @@ impl Config {
             ProjectError::new(problems.into_iter().map(|it| it.into_fault(CONFIG)).collect())
         };
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let root = table(text).map_err(|it| problems(vec![it]))?;
-        let config = match decode::each_key::<Config>(&root) {
-            Ok(config) => config,
-            Err(whole) => return Err(problems(deep_problems(&root, whole))),
+        let root = toml::parse(text).map_err(|it| problems(vec![it]))?;
+        let mut collected = Collected::default();
+        let config = collected.decode::<Config>(Cursor::root(&root), |_| None);
+        let Some(config) = config.filter(|_| collected.problems.is_empty()) else {
+            return Err(problems(collected.problems));
         };
-        let place = section_place(&root, "compaction");
+        let place = root.get("compaction").map_or(Place::START, |it| it.place);
         config.check().map_err(|it| problems(vec![it.at(place)]))?;
         Ok(config)
     }
@@ -259,13 +289,6 @@ impl Config {
     }
 }
 
-fn section_place(root: &Node, section: &str) -> Place {
-    match &root.data {
-        Data::Map(pairs) => pairs.iter().find(|it| it.key == section).map_or(Place::START, |it| it.place),
-        _ => Place::START,
-    }
-}
-
 /// Splits a dotted key; the names of providers and models may contain dots.
 fn split_key(key: &str) -> Option<Vec<String>> {
     let (section, rest) = key.split_once('.')?;
@@ -301,75 +324,4 @@ fn scalar(text: &str) -> Option<Value> {
 /// Splits a text at commas into a list.
 fn list(text: &str) -> Value {
     text.split(',').map(str::trim).filter(|it| !it.is_empty()).map(Value::from).collect()
-}
-
-/// Returns the problems of each key on its own, or `whole` if no key is invalid on its own.
-fn deep_problems(root: &Node, whole: Vec<Problem>) -> Vec<Problem> {
-    let alone = leaves(root).into_iter().filter_map(|it| decode::value::<Config>(&it).err());
-    let problems: Vec<Problem> = alone.filter(|it| !it.is_absence()).collect();
-    if problems.is_empty() { whole } else { problems }
-}
-
-/// Returns one copy of the tree per leaf, reduced to that leaf.
-fn leaves(node: &Node) -> Vec<Node> {
-    match &node.data {
-        Data::Map(pairs) if !pairs.is_empty() => {
-            let below = |pair: &Pair| {
-                let (key, place) = (pair.key.clone(), pair.place);
-                let alone = move |value| Data::Map(vec![Pair { key: key.clone(), place, value }]);
-                leaves(&pair.value).into_iter().map(alone).collect::<Vec<_>>()
-            };
-            pairs.iter().flat_map(below).map(|data| Node::new(data, node.place)).collect()
-        }
-        _ => vec![node.clone()],
-    }
-}
-
-/// Parses TOML to the tree that all files are decoded from.
-fn table(text: &str) -> Result<Node, Problem> {
-    let table = DeTable::parse(text).map_err(|err| {
-        let offset = err.span().map_or(0, |it| it.start);
-        Problem::invalid(format!("this is not TOML: {}", err.message())).at(place(text, offset))
-    })?;
-    let at = place(text, table.span().start);
-    Ok(Node::new(table_data(text, table.get_ref())?, at))
-}
-
-fn table_data(text: &str, table: &DeTable<'_>) -> Result<Data, Problem> {
-    let pairs = table.iter().map(|(key, value)| {
-        let place = place(text, key.span().start);
-        Ok(Pair { key: key.get_ref().to_string(), place, value: node(text, value)? })
-    });
-    let mut pairs = pairs.collect::<Result<Vec<Pair>, Problem>>()?;
-    pairs.sort_by_key(|it| it.place);
-    Ok(Data::Map(pairs))
-}
-
-fn node(text: &str, value: &Spanned<DeValue<'_>>) -> Result<Node, Problem> {
-    let at = place(text, value.span().start);
-    let data = match value.get_ref() {
-        DeValue::String(it) => Data::Text(it.to_string()),
-        DeValue::Boolean(it) => Data::Bool(*it),
-        DeValue::Integer(it) => {
-            let number = i64::from_str_radix(it.as_str(), it.radix());
-            Data::Number(number.map_err(|_| Problem::invalid(format!("`{it}` is too large")).at(at))?.into())
-        }
-        DeValue::Float(it) => {
-            let number = it.as_str().parse().ok().and_then(Number::from_f64);
-            Data::Number(
-                number.ok_or_else(|| Problem::invalid(format!("`{it}` is not a finite number")).at(at))?,
-            )
-        }
-        DeValue::Datetime(it) => Data::Text(it.to_string()),
-        DeValue::Array(items) => Data::List(items.iter().map(|it| node(text, it)).collect::<Result<_, _>>()?),
-        DeValue::Table(table) => table_data(text, table)?,
-    };
-    Ok(Node::new(data, at))
-}
-
-fn place(text: &str, offset: usize) -> Place {
-    let before = text.get(..offset).unwrap_or(text);
-    let start = before.rfind('\n').map_or(0, |it| it + 1);
-    let column = before.get(start..).unwrap_or_default().chars().count() + 1;
-    Place { line: before.matches('\n').count() + 1, column }
 }

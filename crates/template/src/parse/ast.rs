@@ -5,7 +5,7 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::{filters::Filter, number, scanner::Span};
+use crate::{filters::Filter, parse::scanner::Span, value::compare::Operator, value::number};
 
 /// The nodes of a template or of a block's body.
 pub(crate) type Nodes = Vec<Node>;
@@ -202,17 +202,6 @@ pub(crate) enum Join {
     And,
     Or,
     End,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Operator {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    Contains,
 }
 
 impl fmt::Display for Expr {

@@ -7,8 +7,8 @@ use contexture_message::ToolDefinition;
 use serde_json::Value;
 
 use crate::error::Place;
-use crate::spread::Spread;
-use crate::tools::ProjectTool;
+use crate::read::tools::ProjectTool;
+use crate::source::spread::Spread;
 
 /// The facts about one file.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, rc::Rc, sync::Arc};
 
-use crate::{loops::LoopState, value::Value};
+use crate::{value::Value, value::loops::LoopState};
 
 /// The variables and other state of a template. A partial gets a new scope with `render` and shares it with
 /// `include`.

@@ -15,41 +15,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use contexture_agent::ENGINE_TOOLS;
-use contexture_compose::{Context, Entry, Prompt, PromptBuilder, Volatility};
+use contexture_compose::{Entry, Prompt, PromptBuilder, Volatility};
 
-use crate::blocks::{BLOCKS, BlockUnit, Blocks, PROMPTS, applying, blocks, names as block_names};
 use crate::config::Config;
-use crate::context_file::context_file;
-use crate::decode;
-use crate::entries::names;
 use crate::error::{Fault, Problem, ProjectError};
-use crate::facts::{ChosenTool, Facts, Spot, Use};
+use crate::files::Sources;
 use crate::files::{CONFIG, FileKind};
-use crate::front::{self, Document};
-use crate::index::{INDEX, Index, Located, default_id};
-use crate::partials::Library;
-use crate::places::{Places, located};
-use crate::prompt_file::{prompt_file, prompt_name};
-use crate::reader::{Reader, Shelf};
-use crate::sources::Sources;
-use crate::yaml::{Data, Node};
+use crate::read::block_file::{BLOCKS, PROMPTS};
+use crate::read::context_file::context_file;
+use crate::read::entries::names;
+use crate::read::facts::{ChosenTool, Facts, Use};
+use crate::read::index::{INDEX, Index, Located, default_id};
+use crate::read::partials::Library;
+use crate::read::places::{Places, located};
+use crate::read::prompt_file::{prompt_file, prompt_name};
+use crate::read::reader::{Lookup, Reader};
+use crate::read::unit::{BlockUnit, Blocks, ContextUnit};
+use crate::source::front::{self, Document};
 use contexture_template::did_you_mean;
 
-/// A parsed context file.
-#[derive(Debug)]
-pub(crate) struct ContextUnit {
-    /// `None` if the file has a fault.
-    pub(crate) context: Option<Context>,
-    /// Faults of this file alone.
-    pub(crate) faults: Vec<Fault>,
-    /// Every file that it depends on, including itself and files that were looked up but do not exist.
-    pub(crate) reads: BTreeSet<String>,
-    /// The nesting depth of the files it uses.
-    pub(crate) height: usize,
-    pub(crate) facts: Facts,
-    pub(crate) spot: Option<Spot>,
-    places: Places,
-}
+mod blocks;
+mod tools;
+
+use blocks::{applying, blocks, names as block_names};
 
 /// A parsed prompt file.
 #[derive(Debug)]
@@ -104,7 +92,7 @@ pub(crate) fn compile(sources: &Sources, config: &Config, previous: Option<&Prev
         changes.insert(PROMPTS.to_owned());
     }
     let (none, no_blocks) = (BTreeMap::new(), Blocks::new());
-    let shelf = Shelf {
+    let lookup = Lookup {
         sources,
         library: &library,
         index: &index,
@@ -113,15 +101,15 @@ pub(crate) fn compile(sources: &Sources, config: &Config, previous: Option<&Prev
         circles: &BTreeMap::new(),
     };
     let before = previous.map(|it| Previous { changes: &changes, ..*it });
-    let blocks = blocks(shelf, &ids, before.as_ref());
+    let blocks = blocks(lookup, &ids, before.as_ref());
     if previous.is_some_and(|it| block_names(&it.compiled.blocks) != block_names(&blocks)) {
         changes.insert(BLOCKS.to_owned());
     }
-    let shelf = Shelf { blocks: &blocks, ..shelf };
+    let lookup = Lookup { blocks: &blocks, ..lookup };
     let previous = previous.map(|it| Previous { changes: &changes, ..*it });
     let previous = previous.as_ref();
-    let contexts = contexts(shelf, documents, previous);
-    let shelf = Shelf { contexts: &contexts, ..shelf };
+    let contexts = contexts(lookup, documents, previous);
+    let lookup = Lookup { contexts: &contexts, ..lookup };
     let mut prompts = BTreeMap::new();
     for file in sources.of_kind(FileKind::Prompt) {
         let before = previous.and_then(|it| Some((it, it.compiled.prompts.get(file)?)));
@@ -129,7 +117,7 @@ pub(crate) fn compile(sources: &Sources, config: &Config, previous: Option<&Prev
             Some((previous, unit)) if previous.is_untouched(&unit.reads) && unit.has_same_blocks(&blocks) => {
                 Arc::clone(unit)
             }
-            _ => Arc::new(prompt(file, shelf, config)),
+            _ => Arc::new(prompt(file, lookup, config)),
         };
         prompts.insert(file.to_owned(), unit);
     }
@@ -187,19 +175,17 @@ fn index<'a>(sources: &'a Sources, previous: Option<&Previous<'_>>) -> (Index, D
 }
 
 fn declared_id(document: &Document) -> Option<String> {
-    let Data::Map(pairs) = &document.front.data else { return None };
-    let id = pairs.iter().find(|it| it.key == "id" && !it.value.is_null())?;
-    decode::word(&id.value).ok()
+    document.front.get("id").and_then(|it| it.value.word())
 }
 
 fn contexts(
-    shelf: Shelf<'_>,
+    lookup: Lookup<'_>,
     mut documents: Documents<'_>,
     previous: Option<&Previous<'_>>,
 ) -> BTreeMap<String, Arc<ContextUnit>> {
     let mut done: BTreeMap<String, Arc<ContextUnit>> = BTreeMap::new();
     let mut open: BTreeMap<&str, Pending> = BTreeMap::new();
-    for file in shelf.sources.of_kind(FileKind::Context) {
+    for file in lookup.sources.of_kind(FileKind::Context) {
         let before = previous.and_then(|it| Some((it, it.compiled.contexts.get(file)?)));
         match before {
             Some((previous, unit)) if previous.is_untouched(&unit.reads) => {
@@ -207,8 +193,8 @@ fn contexts(
             }
             _ => {
                 let document = documents.remove(file);
-                let document = document.unwrap_or_else(|| shelf.sources.text(file).map(front::split));
-                open.insert(file, Pending::new(document, shelf.index));
+                let document = document.unwrap_or_else(|| lookup.sources.text(file).map(front::split));
+                open.insert(file, Pending::new(document, lookup.index));
             }
         }
     }
@@ -222,11 +208,11 @@ fn contexts(
         }
         for file in ready {
             let Some(pending) = open.remove(file) else { continue };
-            let unit = context(file, pending, Shelf { contexts: &done, ..shelf });
+            let unit = context(file, pending, Lookup { contexts: &done, ..lookup });
             done.insert(file.to_owned(), Arc::new(unit));
         }
     }
-    let circular = circular(open, Shelf { contexts: &done, ..shelf });
+    let circular = circular(open, Lookup { contexts: &done, ..lookup });
     done.extend(circular);
     done
 }
@@ -240,9 +226,8 @@ struct Pending {
 impl Pending {
     fn new(document: Result<Document, ProjectError>, index: &Index) -> Self {
         let mut found = Vec::new();
-        if let Ok(Document { front: Node { data: Data::Map(pairs), .. }, .. }) = &document {
-            pairs.iter().filter(|it| it.key == "use").for_each(|it| names(&it.value, &mut found));
-        }
+        let entries = document.as_ref().ok().and_then(|it| it.front.get("use"));
+        entries.into_iter().for_each(|it| names(&it.value, &mut found));
         let located = found.into_iter().filter_map(|it| match index.locate(it) {
             Located::Path(path) | Located::Found(path) => Some(path.to_owned()),
             Located::Several(_) | Located::Nowhere => None,
@@ -253,12 +238,12 @@ impl Pending {
 }
 
 /// Reads the remaining contexts: those in a cycle, and those that use one in a cycle.
-fn circular(open: BTreeMap<&str, Pending>, shelf: Shelf<'_>) -> Vec<(String, Arc<ContextUnit>)> {
+fn circular(open: BTreeMap<&str, Pending>, lookup: Lookup<'_>) -> Vec<(String, Arc<ContextUnit>)> {
     let circles: BTreeMap<String, Vec<String>> =
         open.iter().map(|(file, it)| ((*file).to_owned(), it.uses.clone())).collect();
-    let shelf = Shelf { circles: &circles, ..shelf };
+    let lookup = Lookup { circles: &circles, ..lookup };
     let units: Vec<(String, ContextUnit)> =
-        open.into_iter().map(|(file, pending)| (file.to_owned(), context(file, pending, shelf))).collect();
+        open.into_iter().map(|(file, pending)| (file.to_owned(), context(file, pending, lookup))).collect();
     // Each unit depends on the files of all others, since a change to any of them may break the cycle.
     let reads: BTreeSet<String> = units.iter().flat_map(|(_, it)| it.reads.iter().cloned()).collect();
     let unit = |(file, unit): (String, ContextUnit)| {
@@ -267,19 +252,14 @@ fn circular(open: BTreeMap<&str, Pending>, shelf: Shelf<'_>) -> Vec<(String, Arc
     units.into_iter().map(unit).collect()
 }
 
-fn context(file: &str, pending: Pending, shelf: Shelf<'_>) -> ContextUnit {
-    let mut reader = Reader::new(file, shelf);
-    let (context, spot) = match pending.document {
-        Ok(document) => {
-            let (context, spot) = context_file(&mut reader, document);
-            (Some(context), Some(spot))
-        }
+fn context(file: &str, pending: Pending, lookup: Lookup<'_>) -> ContextUnit {
+    let document = match pending.document {
+        Ok(document) => document,
         Err(error) => {
-            let reads = BTreeSet::from([file.to_owned()]);
             return ContextUnit {
                 context: None,
                 faults: error.faults,
-                reads,
+                reads: BTreeSet::from([file.to_owned()]),
                 height: 1,
                 facts: Facts::default(),
                 spot: None,
@@ -287,32 +267,34 @@ fn context(file: &str, pending: Pending, shelf: Shelf<'_>) -> ContextUnit {
             };
         }
     };
+    let mut reader = Reader::new(file, lookup);
+    let (context, spot) = context_file(&mut reader, &document);
     let faults = reader.faults();
     let Reader { reads, height, facts, places, .. } = reader;
-    let context = context.filter(|_| faults.is_empty());
-    ContextUnit { context, faults, reads, height, facts, spot, places }
+    let context = Some(context).filter(|_| faults.is_empty());
+    ContextUnit { context, faults, reads, height, facts, spot: Some(spot), places }
 }
 
-fn prompt(file: &str, shelf: Shelf<'_>, config: &Config) -> PromptUnit {
-    let mut reader = Reader::new(file, shelf);
-    // Prompts inherit the defaults of the configuration, so every prompt depends on it.
-    reader.reads.insert(CONFIG.to_owned());
-    let document = match shelf.sources.text(file) {
+fn prompt(file: &str, lookup: Lookup<'_>, config: &Config) -> PromptUnit {
+    let document = match lookup.sources.text(file) {
         Ok(text) => front::split(text),
         Err(error) => return unreadable(file, error),
     };
-    let mut definition = prompt_file(&mut reader, document, config);
+    let mut reader = Reader::new(file, lookup);
+    // Prompts inherit the defaults of the configuration, so every prompt depends on it.
+    reader.reads.insert(CONFIG.to_owned());
+    let mut definition = prompt_file(&mut reader, &document, config);
     let mut faults = reader.faults();
-    let reached = reached(&reader.facts.uses, shelf.contexts);
+    let reached = reached(&reader.facts.uses, lookup.contexts);
     faults.extend(reached.values().flat_map(|unit| unit.faults.iter().cloned()));
     let named: BTreeSet<&str> = std::iter::once(&reader.facts)
         .chain(reached.values().map(|it| &it.facts))
         .flat_map(|it| it.blocks.iter().map(String::as_str))
         .collect();
-    let applying = applying(shelf.blocks, &definition.id);
+    let applying = applying(lookup.blocks, &definition.id);
     let added = applying.iter().filter(|(file, _)| !named.contains(file)).map(|(_, unit)| *unit);
     let used: Vec<&Arc<BlockUnit>> =
-        named.iter().filter_map(|it| shelf.blocks.get(*it)).chain(added.clone()).collect();
+        named.iter().filter_map(|it| lookup.blocks.get(*it)).chain(added.clone()).collect();
     faults.extend(used.iter().flat_map(|unit| unit.faults.iter().cloned()));
     faults.extend(unknown_choices(file, &reader.facts, reached.values().map(|it| &it.facts)));
     definition.entries.extend(added.filter_map(|it| it.block.clone()).map(Entry::Block));
@@ -354,7 +336,7 @@ fn unknown_choices<'a>(file: &str, own: &'a Facts, reached: impl Iterator<Item =
         let hint = hint.unwrap_or_else(|| {
             "declare it under `tools` of the prompt or of a context that it uses".to_owned()
         });
-        problem.under(it.field.as_str()).hint(Some(hint)).into_fault(file)
+        problem.within(&it.field).hint(Some(hint)).into_fault(file)
     };
     unknown.map(fault).collect()
 }

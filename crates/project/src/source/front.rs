@@ -5,7 +5,7 @@
 //! system.
 
 use crate::error::{Place, Problem};
-use crate::yaml::{self, Data, Node};
+use crate::source::yaml::{self, Data, Node};
 
 /// A file, split into front matter and body.
 #[derive(Debug)]

@@ -18,13 +18,13 @@ use std::sync::Arc;
 use contexture_flow::{CompileInputs, Flow, FlowFault, Nodes, lower};
 
 use crate::compile::Compiled;
-use crate::error::{Fault, ProjectError};
+use crate::error::{Fault, ProjectError, unknown};
 use crate::files::FileKind;
-use crate::flow_file::{FlowFile, flow_file};
-use crate::project::{Project, listed};
-use crate::prompt_file::prompt_name;
-use crate::sources::Sources;
-use contexture_template::did_you_mean;
+use crate::files::Sources;
+use crate::read::prompt_file::prompt_name;
+mod file;
+
+use file::{FlowFile, flow_file};
 
 /// Nodes and tools that the application provides to the flows of its project. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -107,9 +107,9 @@ impl Flows {
         }
         let files: Vec<FlowFile> =
             sources.of_kind(FileKind::Flow).map(|file| flow_file(file, sources.text(file))).collect();
-        let desk = Desk::new(&files, &names, parts.nodes.clone());
+        let compiler = FlowCompiler::new(&files, &names, parts.nodes.clone());
         let before = before.map(|it| &*it.flows.units);
-        let units = files.iter().map(|it| (it.file.clone(), desk.unit(it, before))).collect();
+        let units = files.iter().map(|it| (it.file.clone(), compiler.unit(it, before))).collect();
         Self { units: Arc::new(units), names: Arc::new(names), parts }
     }
 
@@ -156,79 +156,6 @@ impl Flows {
     }
 }
 
-impl Project {
-    /// Returns the project with the application's nodes and tools available to its flows. They survive reloads.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use contexture_project::{FlowParts, InMemory, Project};
-    ///
-    /// let flow = "nodes:\n  look: {type: tool_call, tool: search}\nedges: [start -> look]\n";
-    /// let project = Project::from_files(Arc::new(InMemory::new([("flows/look.yaml", flow)])))?;
-    /// let error = project.flow("look").unwrap_err();
-    /// let why = "flows/look.yaml:2:33: node `look`: there is no tool `search`; the project has none";
-    /// assert_eq!(error.faults[0].to_string(), why);
-    ///
-    /// let tools = Arc::new(["search".to_owned()].into());
-    /// let project = project.with_flow_parts(FlowParts { tools, ..FlowParts::default() });
-    /// assert!(project.flow("look").is_ok());
-    /// # Ok::<(), contexture_project::ProjectError>(())
-    /// ```
-    #[must_use]
-    pub fn with_flow_parts(mut self, parts: FlowParts) -> Self {
-        self.flows = Flows::compile(&self.sources, &self.compiled, parts, None);
-        self
-    }
-
-    /// Returns the nodes and tools that the application provides to flows.
-    pub fn flow_parts(&self) -> &FlowParts {
-        &self.flows.parts
-    }
-
-    /// Returns the flow with that id. Fails with the faults of a broken flow, or with an error that names the files if
-    /// several declare the id.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use contexture_project::{InMemory, Project};
-    ///
-    /// let flow = "nodes:\n  shout: {type: transform, template: HELLO}\nedges:\n  - start -> shot\n";
-    /// let project = Project::from_files(Arc::new(InMemory::new([("flows/greet.yaml", flow)])))?;
-    /// let error = project.flow("greet").unwrap_err();
-    /// assert_eq!(error.faults[0].to_string(), "flows/greet.yaml:4:5: edge `start -> shot`: there is no node `shot`");
-    /// # Ok::<(), contexture_project::ProjectError>(())
-    /// ```
-    pub fn flow(&self, id: &str) -> Result<&Flow, ProjectError> {
-        let clashes = self.flows.clashes(id);
-        if !clashes.is_empty() {
-            return Err(ProjectError::new(clashes));
-        }
-        match self.flows.get(id) {
-            Some((_, unit)) => unit.flow.as_ref().map_err(Clone::clone),
-            None => {
-                let known = self.flows.iter().map(|(_, it)| it.id.clone()).collect();
-                let (message, hint) = unknown("flow", id, &known);
-                Err(Fault { hint, ..Fault::new(ErrorCode::UnknownFlow, message) }.into())
-            }
-        }
-    }
-
-    /// Iterates over all flows with their ids, sorted by file.
-    pub fn flows(&self) -> impl Iterator<Item = (&str, Result<&Flow, &ProjectError>)> {
-        self.flows.iter().map(|(_, unit)| (unit.id.as_str(), unit.flow.as_ref()))
-    }
-
-    /// Returns the warnings about a flow: it works, but probably not as intended.
-    pub fn flow_warnings(&self, id: &str) -> &[Fault] {
-        self.flows.get(id).map_or(&[], |(_, unit)| &unit.warnings)
-    }
-
-    /// Returns the file of a flow, such as `flows/chat.yaml`.
-    pub fn flow_file(&self, id: &str) -> Option<&str> {
-        self.flows.get(id).map(|(file, _)| file)
-    }
-}
-
 const DUPLICATE: ErrorCode = ErrorCode::DuplicateId;
 
 fn is_same(one: &Result<Flow, ProjectError>, other: &Result<Flow, ProjectError>) -> bool {
@@ -240,14 +167,14 @@ fn is_same(one: &Result<Flow, ProjectError>, other: &Result<Flow, ProjectError>)
 }
 
 /// The inputs for checking a flow.
-struct Desk<'a> {
+struct FlowCompiler<'a> {
     names: &'a Names,
     inputs: CompileInputs,
     /// The owner of each id: the first file that declares it.
     owners: BTreeMap<&'a str, &'a FlowFile>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> FlowCompiler<'a> {
     fn new(files: &'a [FlowFile], names: &'a Names, nodes: Nodes) -> Self {
         let mut owners = BTreeMap::new();
         for file in files {
@@ -315,12 +242,12 @@ impl<'a> Desk<'a> {
         let Names { prompts, tools } = self.names;
         let of_prompts = definition.prompts().into_iter().filter(|(name, _)| !prompts.contains(*name));
         let of_prompts = of_prompts.map(|(name, node)| {
-            let (message, hint) = unknown("prompt", name, prompts);
+            let (message, hint) = unknown("prompt", name, prompts.iter().map(String::as_str));
             FlowFault { hint, ..at_node(ErrorCode::UnknownPrompt, message, node, "prompt") }
         });
         let of_tools = definition.tools().into_iter().filter(|(name, _)| !tools.contains(*name));
         let of_tools = of_tools.map(|(name, node)| {
-            let (message, hint) = unknown("tool", name, tools);
+            let (message, hint) = unknown("tool", name, tools.iter().map(String::as_str));
             let mut fault = FlowFault { hint, ..at_node(ErrorCode::UnknownTool, message, node, "tool") };
             if let Some(idx) = file.position(&["nodes", node, "names"], name) {
                 fault.at = vec!["nodes".to_owned(), node.to_owned(), "names".to_owned(), idx];
@@ -329,14 +256,6 @@ impl<'a> Desk<'a> {
         });
         of_prompts.chain(of_tools).map(|it| file.fault(it)).collect()
     }
-}
-
-/// Returns the message for an unknown name, and a hint if a similar name exists.
-fn unknown(what: &str, name: &str, known: &BTreeSet<String>) -> (String, Option<String>) {
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let shown: String = name.chars().take(100).collect();
-    let message = format!("there is no {what} `{shown}`{}", listed(&known));
-    (message, did_you_mean(name, known))
 }
 
 fn at_node(code: ErrorCode, message: String, node: &str, field: &str) -> FlowFault {

@@ -10,7 +10,7 @@ use contexture_flow::{FlowDefinition, FlowFault, NodeKind};
 use contexture_template::{Condition, ParseConfig, Template};
 
 use crate::error::{Fault, Place, Problem, ProjectError};
-use crate::yaml::{self, Data, Node};
+use crate::source::yaml::{self, Data, Node};
 use contexture_template::did_you_mean;
 
 /// The folder that holds the flows.

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use contexture_template::{ParseConfig, Partials, Template};
 
-use crate::entries::is_plain;
 use crate::error::{Place, Problem};
-use crate::front;
-use crate::sources::Sources;
-use crate::spread::Spread;
+use crate::files::Sources;
+use crate::files::is_plain;
+use crate::source::front;
+use crate::source::spread::Spread;
 
 /// Finds partials and parses each file once.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! The inputs of parsing and rendering: global variables, modes, limits and partials.
+//! The inputs of rendering: global variables, modes, limits and partials.
 
 use serde_json::Value as Json;
 
@@ -44,25 +44,6 @@ pub enum Mode {
     /// An absent variable is nil.
     #[default]
     Lenient,
-}
-
-/// Options for parsing a template.
-#[derive(Clone, Debug)]
-pub struct ParseConfig {
-    /// Bounds for size and nesting.
-    pub limits: Limits,
-    /// The template's name in errors, such as a file name.
-    pub name: Option<String>,
-    /// The line number of the template's first line, for templates embedded in a file. Default 1.
-    pub first_line: usize,
-    /// The column of the template's first character. Default 1.
-    pub first_column: usize,
-}
-
-impl Default for ParseConfig {
-    fn default() -> Self {
-        Self { limits: Limits::default(), name: None, first_line: 1, first_column: 1 }
-    }
 }
 
 /// Options for rendering a template. The default is lenient and has no partials.

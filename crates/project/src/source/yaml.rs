@@ -10,7 +10,7 @@ use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag}
 use serde_json::{Map, Number, Value};
 
 use crate::error::{Place, Problem};
-use crate::spread::{Spread, Written};
+use crate::source::spread::{Spread, Written};
 
 /// The maximum nesting depth of lists and maps.
 pub(crate) const MAX_DEPTH: usize = 64;
@@ -60,6 +60,29 @@ impl Node {
 
     pub(crate) fn is_null(&self) -> bool {
         matches!(self.data, Data::Null)
+    }
+
+    /// Returns the pair with that key, if the node is a map that has it.
+    pub(crate) fn get(&self, key: &str) -> Option<&Pair> {
+        self.pairs().iter().find(|it| it.key == key)
+    }
+
+    /// Returns the pairs of a map; none of any other value.
+    pub(crate) fn pairs(&self) -> &[Pair] {
+        match &self.data {
+            Data::Map(pairs) => pairs,
+            _ => &[],
+        }
+    }
+
+    /// Returns a text. A number or boolean is read as the text it was written as.
+    pub(crate) fn word(&self) -> Option<String> {
+        match &self.data {
+            Data::Text(text) => Some(text.clone()),
+            Data::Number(number) => Some(number.to_string()),
+            Data::Bool(it) => Some(it.to_string()),
+            Data::Null | Data::List(_) | Data::Map(_) => None,
+        }
     }
 
     /// Describes the value for an error message.

@@ -4,16 +4,18 @@ use contexture_message::ErrorCode;
 use std::sync::Arc;
 
 use contexture_compose::{Branch, Entry, MAX_DEPTH, Match, Predicate, Selector, When};
+use serde::Deserialize;
 
-use crate::blocks::named_block;
-use crate::context_file::inline_context;
-use crate::decode;
 use crate::error::{Place, Problem};
-use crate::facts::Use;
-use crate::files::FileKind;
-use crate::index::{INDEX, Located, context_name, context_path};
-use crate::reader::{Reader, Shelf};
-use crate::yaml::{Data, Node, Pair};
+use crate::files::{FileKind, is_plain};
+use crate::read::block_file::BLOCKS;
+use crate::read::context::{Content, ContextFields, Entries, context};
+use crate::read::facts::{Spot, Use};
+use crate::read::index::{INDEX, Located, context_name, context_path};
+use crate::read::reader::{Lookup, Reader};
+use crate::read::unit::BlockUnit;
+use crate::source::decode::{Cursor, Given, Raw};
+use crate::source::yaml::{Data, Node};
 use contexture_template::did_you_mean;
 
 /// The kinds of entries that are maps, by the key that identifies them.
@@ -33,16 +35,10 @@ const LATER: [&str; 10] = [
     "contributor",
 ];
 
-/// Entries, and the uses that `lint` checks.
-pub(crate) struct Entries {
-    pub(crate) entries: Vec<Entry>,
-    pub(crate) uses: Vec<Use>,
-}
-
 /// Reads one entry or a list of entries.
-pub(crate) fn entries(reader: &mut Reader<'_>, node: &Node) -> Entries {
+pub(crate) fn entries<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entries {
     let mut uses = Vec::new();
-    let entries = decode::one_or_many(node).iter().map(|it| entry(reader, it, &mut uses)).collect();
+    let entries = at.items().iter().map(|it| entry(reader, it, &mut uses)).collect();
     Entries { entries, uses }
 }
 
@@ -65,22 +61,22 @@ pub(crate) fn names<'n>(node: &'n Node, found: &mut Vec<&'n str>) {
 }
 
 // Problems are recorded and the entry becomes `Nothing`: a file with problems is not built.
-fn entry(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry {
-    match &node.data {
+fn entry<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Entry {
+    match &at.node.data {
         Data::Null | Data::Bool(false) => Entry::Nothing,
-        Data::Text(name) => named(reader, name, node.place, uses),
-        Data::Map(pairs) => mapped(reader, node, pairs, uses),
+        Data::Text(name) => named(reader, name, at.node.place, uses),
+        Data::Map(_) => mapped(reader, at, uses),
         Data::Bool(true) | Data::Number(_) | Data::List(_) => {
-            reader.problem(decode::wrong(node, "the name of a context, or a map").under("use"));
+            reader.problem(at.wrong("the name of a context, or a map"));
             Entry::Nothing
         }
     }
 }
 
 fn named(reader: &mut Reader<'_>, name: &str, place: Place, uses: &mut Vec<Use>) -> Entry {
-    let shelf = reader.shelf;
+    let lookup = reader.lookup;
     reader.reads.insert(context_path(name));
-    let located = shelf.index.locate(name);
+    let located = lookup.index.locate(name);
     if !matches!(located, Located::Path(_)) {
         reader.reads.insert(INDEX.to_owned());
     }
@@ -96,11 +92,11 @@ fn named(reader: &mut Reader<'_>, name: &str, place: Place, uses: &mut Vec<Use>)
             return Entry::Nothing;
         }
         Located::Nowhere => {
-            reader.problem(nowhere(shelf, name).at(place));
+            reader.problem(nowhere(lookup, name).at(place));
             return Entry::Nothing;
         }
     };
-    if let Some(unit) = shelf.contexts.get(&path) {
+    if let Some(unit) = lookup.contexts.get(&path) {
         reader.reads.extend(unit.reads.iter().cloned());
         if unit.height >= MAX_DEPTH {
             let message = format!("context `{name}` is nested more than {MAX_DEPTH} deep");
@@ -112,15 +108,15 @@ fn named(reader: &mut Reader<'_>, name: &str, place: Place, uses: &mut Vec<Use>)
         return unit.context.clone().map_or(Entry::Nothing, Entry::Context);
     }
     if let Some(chain) = chain(reader, &path) {
-        reader.problem(circle(shelf, &chain).at(place));
+        reader.problem(circle(lookup, &chain).at(place));
     }
     uses.push(Use::File { path, place });
     Entry::Nothing
 }
 
-fn nowhere(shelf: Shelf<'_>, name: &str) -> Problem {
+fn nowhere(lookup: Lookup<'_>, name: &str) -> Problem {
     let path = context_path(name);
-    let known = shelf.sources.of_kind(FileKind::Context).filter_map(context_name);
+    let known = lookup.sources.of_kind(FileKind::Context).filter_map(context_name);
     let write = || is_plain(name).then(|| format!("write `{path}`, or an inline `context:`"));
     let hint = did_you_mean(name, known).or_else(write);
     Problem::new(ErrorCode::UnknownEntry, format!("there is no context `{name}`, no file `{path}`"))
@@ -128,8 +124,8 @@ fn nowhere(shelf: Shelf<'_>, name: &str) -> Problem {
 }
 
 /// Returns the problem for a cycle of contexts; the last file of `chain` equals its first.
-fn circle(shelf: Shelf<'_>, chain: &[String]) -> Problem {
-    let source = |file: &String| format!("context:{}", shelf.index.id(file).unwrap_or(file));
+fn circle(lookup: Lookup<'_>, chain: &[String]) -> Problem {
+    let source = |file: &String| format!("context:{}", lookup.index.id(file).unwrap_or(file));
     let mut steps: Vec<String> = chain.iter().map(|it| format!("{} ({it})", source(it))).collect();
     steps.pop();
     steps.extend(chain.last().map(source));
@@ -139,14 +135,9 @@ fn circle(shelf: Shelf<'_>, chain: &[String]) -> Problem {
     Problem::new(ErrorCode::DepthExceeded, message).sources(sources).hint(Some(hint))
 }
 
-/// Whether a name could refer to a file in the project.
-pub(crate) fn is_plain(name: &str) -> bool {
-    !name.is_empty() && !name.split('/').any(|it| it.is_empty() || it.starts_with('.'))
-}
-
 /// Returns the path from the file being read through `first` back to itself.
 fn chain(reader: &Reader<'_>, first: &str) -> Option<Vec<String>> {
-    let circles = reader.shelf.circles;
+    let circles = reader.lookup.circles;
     // Breadth-first search finds the shortest cycle, which keeps the message short.
     let mut ways: Vec<Vec<String>> = vec![vec![reader.file.to_owned(), first.to_owned()]];
     let mut seen = std::collections::BTreeSet::from([first.to_owned()]);
@@ -166,7 +157,37 @@ fn chain(reader: &Reader<'_>, first: &str) -> Option<Vec<String>> {
     None
 }
 
-fn mapped(reader: &mut Reader<'_>, node: &Node, pairs: &[Pair], uses: &mut Vec<Use>) -> Entry {
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ContextEntry {
+    context: Option<Raw>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct BlockEntry {
+    block: Option<Raw>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WhenEntry {
+    when: Option<Raw>,
+    #[serde(rename = "use")]
+    branch: Given,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MatchEntry {
+    #[serde(rename = "match")]
+    on: Option<Raw>,
+    cases: Option<Raw>,
+    default: Given,
+}
+
+fn mapped<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Entry {
+    let pairs = at.node.pairs();
     let of_kind = |kinds: &[&str]| pairs.iter().find(|it| kinds.contains(&it.key.as_str()));
     if let Some(later) = of_kind(&LATER) {
         let message = match entry_name(&later.value) {
@@ -179,28 +200,28 @@ fn mapped(reader: &mut Reader<'_>, node: &Node, pairs: &[Pair], uses: &mut Vec<U
     }
     match of_kind(&KINDS).map(|it| it.key.as_str()) {
         Some("context") => {
-            let fields = reader.fields(node, &["context"]);
-            match fields.get("context").map(|it| (it, &it.data)) {
-                None => Entry::Nothing,
-                Some((inner, Data::Text(name))) => named(reader, name, inner.place, uses),
-                Some((inner, _)) => inline_context(reader, inner, uses),
+            let fields: ContextEntry = reader.decode(at.clone());
+            let Some(inner) = reader.given(fields.context) else { return Entry::Nothing };
+            match &inner.node.data {
+                Data::Text(name) => named(reader, name, inner.node.place, uses),
+                _ => inline_context(reader, &inner, uses),
             }
         }
         Some("block") => {
-            let fields = reader.fields(node, &["block"]);
-            fields.get("block").map_or(Entry::Nothing, |it| named_block(reader, it, uses))
+            let fields: BlockEntry = reader.decode(at.clone());
+            reader.given(fields.block).map_or(Entry::Nothing, |it| named_block(reader, &it, uses))
         }
-        Some("when") => when(reader, node, uses),
-        Some("match") => matching(reader, node, uses),
+        Some("when") => when(reader, at, uses),
+        Some("match") => matching(reader, at, uses),
         _ => {
             let known = KINDS.iter().chain(&LATER).copied();
             let problem = match pairs.first() {
                 Some(pair) => {
-                    Problem::new(ErrorCode::UnknownEntry, format!("there is no kind of entry `{}`", pair.key))
+                    Problem::new(ErrorCode::UnknownEntry, format!("unknown kind of entry `{}`", pair.key))
                         .at(pair.place)
                         .hint(did_you_mean(&pair.key, known))
                 }
-                None => Problem::new(ErrorCode::UnknownEntry, "an entry is an empty map").at(node.place),
+                None => Problem::new(ErrorCode::UnknownEntry, "an entry is an empty map").at(at.node.place),
             };
             reader.problem(problem);
             Entry::Nothing
@@ -220,12 +241,12 @@ fn entry_name(node: &Node) -> Option<&str> {
     }
 }
 
-fn when(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry {
-    let fields = reader.fields(node, &["when", "use"]);
-    let condition = fields.get("when").and_then(|it| reader.condition("when", it));
-    let branch = match fields.given("use") {
-        Some(node) => Some(branch(reader, node, uses)),
-        None => missing(reader, node, "use"),
+fn when<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Entry {
+    let fields: WhenEntry = reader.decode(at.clone());
+    let condition = reader.given(fields.when).and_then(|it| reader.condition(&it));
+    let branch = match reader.given(fields.branch.0) {
+        Some(it) => Some(branch(reader, &it, uses)),
+        None => missing(reader, at, "use"),
     };
     match (condition, branch) {
         (Some(condition), Some(branch)) => {
@@ -235,16 +256,16 @@ fn when(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry {
     }
 }
 
-fn matching(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry {
-    let fields = reader.fields(node, &["match", "cases", "default"]);
-    let on = fields.get("match").and_then(|it| reader.expression("match", it));
-    let cases = match fields.get("cases") {
-        Some(cases) => reader.take("cases", decode::map(cases)).map(|pairs| {
-            pairs.iter().map(|it| (it.key.clone(), branch(reader, &it.value, uses))).collect::<Vec<_>>()
+fn matching<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Entry {
+    let fields: MatchEntry = reader.decode(at.clone());
+    let on = reader.given(fields.on).and_then(|it| reader.expression(&it));
+    let cases = match reader.given(fields.cases) {
+        Some(cases) => reader.take(cases.pairs()).map(|pairs| {
+            pairs.iter().map(|(key, it)| ((*key).to_owned(), branch(reader, it, uses))).collect::<Vec<_>>()
         }),
-        None => missing(reader, node, "cases"),
+        None => missing(reader, at, "cases"),
     };
-    let default = fields.given("default").map(|it| branch(reader, it, uses));
+    let default = reader.given(fields.default.0).map(|it| branch(reader, &it, uses));
     match (on, cases) {
         (Some(on), Some(cases)) => {
             Entry::Match(Arc::new(Match { on: Selector::expression(on), cases, default }))
@@ -253,14 +274,63 @@ fn matching(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry 
     }
 }
 
-fn branch(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Branch {
-    match &node.data {
-        Data::List(items) => Branch::Many(items.iter().map(|it| entry(reader, it, uses)).collect()),
-        _ => Branch::One(entry(reader, node, uses)),
+fn branch<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Branch {
+    match &at.node.data {
+        Data::List(_) => Branch::Many(at.items().iter().map(|it| entry(reader, it, uses)).collect()),
+        _ => Branch::One(entry(reader, at, uses)),
     }
 }
 
-fn missing<T>(reader: &mut Reader<'_>, node: &Node, field: &str) -> Option<T> {
-    reader.problem(Problem::invalid(format!("`{field}` is missing")).at(node.place));
+fn missing<T>(reader: &mut Reader<'_>, at: &Cursor<'_>, field: &str) -> Option<T> {
+    reader.problem(at.invalid(format!("`{field}` is missing")));
     None
+}
+
+/// Reads an entry that names a block. Problems are recorded and the entry becomes `Nothing`.
+fn named_block<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Entry {
+    let lookup = reader.lookup;
+    reader.reads.insert(BLOCKS.to_owned());
+    let node = at.node;
+    let Data::Text(name) = &node.data else {
+        reader.problem(at.wrong("the name of a block"));
+        return Entry::Nothing;
+    };
+    let tag = contexture_compose::tags::block_tag_name(name).unwrap_or_else(|_| name.clone());
+    let found: Vec<(&String, &Arc<BlockUnit>)> =
+        lookup.blocks.iter().filter(|(_, it)| it.name == tag).collect();
+    match found[..] {
+        [] => {
+            let hint = did_you_mean(name, lookup.blocks.values().map(|it| it.name.as_str()));
+            let problem =
+                Problem::new(ErrorCode::UnknownEntry, format!("there is no block `{name}`")).at(node.place);
+            reader.problem(problem.hint(hint));
+            Entry::Nothing
+        }
+        [(file, unit)] => {
+            reader.reads.extend(unit.reads.iter().cloned());
+            reader.facts.blocks.insert(file.clone());
+            uses.extend(unit.spot.clone().map(|it| Use::Inline(Spot { place: node.place, ..it })));
+            unit.block.clone().map_or(Entry::Nothing, Entry::Block)
+        }
+        _ => {
+            let files: Vec<String> = found.iter().map(|(file, _)| (*file).clone()).collect();
+            let message = format!("two blocks have the name `{tag}`: {}", files.join(" and "));
+            let problem = Problem::new(ErrorCode::DuplicateId, message).at(node.place).sources(files);
+            reader.problem(problem.hint(Some("give one of them another `name`".to_owned())));
+            Entry::Nothing
+        }
+    }
+}
+
+/// Reads an inline context.
+fn inline_context<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Entry {
+    let fields: ContextFields = reader.decode(at.clone());
+    let noted = reader.facts.variables.len();
+    let id = reader.id(&fields.id).map(|(id, _)| id);
+    let text = reader.text_of(fields.text);
+    let nested = reader.given(fields.entries).map(|it| entries(reader, &it)).unwrap_or_default();
+    let content = Content { id, text, noted };
+    let (context, spot) = context(reader, fields, content, nested, at.node.place);
+    uses.push(Use::Inline(spot));
+    Entry::Context(context)
 }

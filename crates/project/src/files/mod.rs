@@ -7,6 +7,10 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+mod sources;
+
+pub(crate) use sources::Sources;
+
 /// The maximum size of a file in bytes; larger files are not read.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
 
@@ -290,4 +294,9 @@ impl Files for InMemory {
     fn read(&self, path: &str) -> Result<String, FilesError> {
         self.0.get(path).cloned().ok_or_else(|| FilesError::NotFound { path: path.to_owned() })
     }
+}
+
+/// Whether a name could refer to a file in the project.
+pub(crate) fn is_plain(name: &str) -> bool {
+    !name.is_empty() && !name.split('/').any(|it| it.is_empty() || it.starts_with('.'))
 }

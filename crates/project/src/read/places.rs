@@ -9,9 +9,8 @@ use std::collections::BTreeMap;
 use contexture_compose::tags::{TagError, validate_tag_name};
 use contexture_compose::{Error, ErrorKind};
 
-use crate::decode;
 use crate::error::{Fault, Place};
-use crate::yaml::{Data, Node};
+use crate::source::yaml::{Data, Node};
 
 /// Engine error codes for definitions that are invalid whatever the input. For the author of a file they all mean that
 /// the file is invalid.
@@ -46,8 +45,7 @@ impl Places {
 
     /// Records the keys that a schema declares.
     pub(crate) fn schema(&mut self, owner: &str, schema: &Node) {
-        let properties = decode::pair(schema, "properties").map(|it| decode::map(&it.value));
-        let keys = properties.and_then(Result::ok).unwrap_or_default();
+        let keys = schema.get("properties").map(|it| it.value.pairs()).unwrap_or_default();
         self.keys.extend(keys.iter().map(|it| ((owner.to_owned(), it.key.clone()), it.place)));
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{error::Fault, number, scanner::Span};
+use crate::{error::Fault, parse::scanner::Span, value::number};
 
 /// A token of Liquid markup.
 #[derive(Clone, Debug, PartialEq)]

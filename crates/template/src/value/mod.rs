@@ -3,17 +3,20 @@
 //! A [`Value`] borrows from the caller's data where it can: looking up a variable copies a pointer, not the value.
 //! Lists and strings built by filters are reference-counted, so cloning them is cheap too.
 
+pub(crate) mod compare;
+pub(crate) mod loops;
+pub(crate) mod number;
+
 use std::{borrow::Cow, rc::Rc, sync::Arc};
 
 use serde_json::{Map, Value as Json};
 
 use crate::{
-    ast::Literal,
     error::Fault,
     limits::{Builder, Meter},
-    loops::LoopState,
-    number::{self, Number},
 };
+use loops::LoopState;
+use number::Number;
 
 /// A value from the caller's data, from a literal, or from a filter.
 #[derive(Clone, Debug)]
@@ -49,20 +52,6 @@ impl<'a> From<&'a Json> for Value<'a> {
             Json::String(text) => Value::Str(text),
             Json::Array(items) => Value::Array(items),
             Json::Object(map) => Value::Object(map),
-        }
-    }
-}
-
-impl From<&Literal> for Value<'_> {
-    fn from(literal: &Literal) -> Self {
-        match literal {
-            Literal::Nil => Value::Nil,
-            Literal::Bool(value) => Value::Bool(*value),
-            Literal::Int(value) => Value::Int(*value),
-            Literal::Float(value) => Value::Float(*value),
-            Literal::Text(text) => Value::Text(text.clone()),
-            Literal::Empty => Value::Empty,
-            Literal::Blank => Value::Blank,
         }
     }
 }

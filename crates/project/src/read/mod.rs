@@ -1,0 +1,15 @@
+//! Reads one file of a project: its fields, texts and entries, with all problems and dependencies.
+
+pub(crate) mod block_file;
+pub(crate) mod context;
+pub(crate) mod context_file;
+pub(crate) mod entries;
+pub(crate) mod facts;
+pub(crate) mod index;
+pub(crate) mod partials;
+pub(crate) mod pipeline;
+pub(crate) mod places;
+pub(crate) mod prompt_file;
+pub(crate) mod reader;
+pub(crate) mod tools;
+pub(crate) mod unit;
