@@ -205,7 +205,7 @@ pub(crate) struct CallArgs {
     /// A reminder for this turn, hidden behind what the user says. Can be repeated.
     #[arg(long = "remind", value_name = "TEXT", help_heading = "Conversation")]
     pub(crate) reminders: Vec<String>,
-    /// The session: `ctx.session` of templates. `resolve` and `inspect` show the next turn of a stored one.
+    /// What templates see as `ctx.session`.
     #[arg(long, value_name = "ID", help_heading = "Conversation")]
     pub(crate) session: Option<String>,
     #[command(flatten)]
