@@ -7,7 +7,7 @@ use contexture_history::panic_message;
 use contexture_message::Message;
 use futures::future::{BoxFuture, FutureExt};
 
-use super::{Item, Lowering, Made, Node, Spot, Stability};
+use super::{EntryPosition, Item, LoweredEntry, Lowering, Node, Stability};
 use crate::define::ProviderParts;
 use crate::segment::FrozenBody;
 use crate::{
@@ -54,10 +54,10 @@ impl Lowering {
         let source = Source::Provider(parts.provider.name().into());
         let frozen = |name| Stability::Frozen { name, literal: None };
         let stability = parts.is_cached.then(|| frozen(source.to_string().into()));
-        let spot = Spot { source, identity: Arc::as_ptr(parts).addr(), place, depth, is_gated: false };
+        let at = EntryPosition { source, identity: Arc::as_ptr(parts).addr(), place, depth, is_gated: false };
         let contributor = Arc::new(ProviderContributor(Arc::clone(parts)));
-        let made = Made { stability, is_provider: true, ..Made::new(contributor) };
-        self.node(spot, || 0, |_, _| made)
+        let made = LoweredEntry { stability, is_provider: true, ..LoweredEntry::new(contributor) };
+        self.node(at, || 0, |_, _| made)
     }
 
     /// Lowers providers, in order.

@@ -18,7 +18,7 @@ use crate::{Body, Call, Error, Segment, Source};
 const UNREAD: &str = "the prompt's `<context>` does not read it";
 
 /// A text that replaces the tag block.
-pub(crate) struct Owned {
+pub(crate) struct TagReplacement {
     text: OwnText,
     call: Call,
     form: Form,
@@ -26,9 +26,9 @@ pub(crate) struct Owned {
     pub(crate) position: usize,
 }
 
-impl std::fmt::Debug for Owned {
+impl std::fmt::Debug for TagReplacement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Owned").field("position", &self.position).finish_non_exhaustive()
+        f.debug_struct("TagReplacement").field("position", &self.position).finish_non_exhaustive()
     }
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Form {
     System { is_first: bool },
 }
 
-impl Owned {
+impl TagReplacement {
     pub(crate) fn new(text: OwnText, call: &Call, form: Form, position: usize) -> Self {
         Self { text, call: call.clone(), form, position }
     }
