@@ -9,11 +9,15 @@ use contexture_message::{ErrorClass, ErrorCode};
 use contexture_model::ModelError;
 use contexture_project::ProjectError;
 use contexture_session::{IdInvalid, SessionError, StoreError};
+use schemars::JsonSchema;
 use serde::Serialize;
-use utoipa::ToSchema;
+
+use crate::openapi::schemas::returns;
+
+returns!(Problem);
 
 /// A problem document (RFC 9457).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Problem {
     /// Names the kind of problem: `urn:contexture:problem:` and the code.
     #[serde(rename = "type")]
@@ -21,7 +25,7 @@ pub struct Problem {
     /// The meaning of the status.
     title: &'static str,
     /// The status of the response.
-    #[schema(minimum = 400, maximum = 599)]
+    #[schemars(range(min = 400, max = 599))]
     status: u16,
     /// The stable code.
     #[schema(value_type = String)]
@@ -36,7 +40,7 @@ pub struct Problem {
 }
 
 /// Fields that only some problems have. Boxed, because problems are returned everywhere and should be small.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 struct More {
     /// The location, such as a file and line, or a field of the body.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,14 +1,23 @@
 //! Errors in OpenAI's shape: `{"error": {"message", "type", "param", "code"}}`, with the status that its clients know.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use contexture_message::ErrorCode;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
+use utoipa::openapi::{self, ContentBuilder, RefOr, ResponseBuilder};
+use utoipa::{IntoResponses, PartialSchema};
 
 use crate::Problem;
+use crate::openapi::schemas::returns;
+
+returns!(ErrorDocument);
 
 /// An error as an OpenAI client expects it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +27,56 @@ pub(crate) struct ChatError {
     param: Option<String>,
     code: Option<String>,
     retry_after: Option<u64>,
+}
+
+/// An error as OpenAI writes it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ChatError")]
+pub(crate) struct ErrorDocument {
+    /// The error.
+    error: ErrorDetails,
+}
+
+/// The details of an error as OpenAI writes it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ChatErrorDetails")]
+struct ErrorDetails {
+    /// A description for people.
+    message: String,
+    /// `invalid_request_error`, `requests` or `server_error`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// The invalid parameter, if there is one.
+    param: Option<String>,
+    /// The stable code.
+    code: Option<String>,
+}
+
+/// The error responses of the routes for OpenAI's clients, in OpenAI's shape.
+pub(crate) struct ChatRefused;
+
+impl IntoResponses for ChatRefused {
+    fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
+        let texts = [
+            ("400", "The request can't be read, or can't be done."),
+            ("401", "A valid API key is needed."),
+            ("404", "Unknown model."),
+            ("408", "The request took too long."),
+            ("409", "The request conflicts with the current state."),
+            ("413", "The body is too large."),
+            ("415", "The body is not JSON."),
+            ("429", "The key asks too often."),
+            ("500", "The server failed."),
+            ("502", "The model failed."),
+            ("503", "The store or the model does not answer, or the server stops."),
+            ("504", "The turn took too long."),
+        ];
+        let response = |text: &str| {
+            let content = ContentBuilder::new().schema(Some(ErrorDocument::schema())).build();
+            ResponseBuilder::new().description(text).content("application/json", content).build()
+        };
+        texts.into_iter().map(|(status, text)| (status.to_owned(), response(text).into())).collect()
+    }
 }
 
 impl ChatError {
@@ -48,7 +107,13 @@ impl ChatError {
             500.. => "server_error",
             _ => "invalid_request_error",
         };
-        json!({"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}})
+        let error = ErrorDetails {
+            message: self.message.clone(),
+            kind,
+            param: self.param.clone(),
+            code: self.code.clone(),
+        };
+        json!(ErrorDocument { error })
     }
 }
 

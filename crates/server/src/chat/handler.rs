@@ -18,7 +18,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::DropGuard;
 
 use super::answer::{CompletionMeta, CompletionResult, StreamedText};
-use super::errors::ChatError;
+use super::documents::{ChatCompletion, ChatCompletionChunk, ChatCompletionRequest};
+use super::errors::{ChatError, ChatRefused};
 use super::locate::{ChatStep, locate};
 use super::recognise::{ClientHistory, Hints};
 use super::replay::replayed;
@@ -27,8 +28,6 @@ use super::stream::ChunkWriter;
 use crate::input::JsonBody;
 use crate::loaded_project::LoadedProject;
 use crate::openapi::params::Retryable;
-use crate::openapi::refusals::ChatRefused;
-use crate::openapi::shapes;
 use crate::routes::{idempotency_key, unkept_sessions};
 use crate::running_turns::{StopCause, TurnJob, TurnTask};
 use crate::{App, Caller, Problem};
@@ -43,10 +42,10 @@ const BARE: &str = "chat-completions";
 /// client that sends its whole history each time stores nothing twice. Without one nothing is kept. A client that
 /// goes away stops the turn.
 #[utoipa::path(
-    post, path = "/v1/chat/completions", operation_id = "complete_chat", tag = "chat", request_body = shapes::ChatBody,
+    post, path = "/v1/chat/completions", operation_id = "complete_chat", tag = "chat", request_body = ChatCompletionRequest,
     params(("x-contexture-session" = Option<String>, Header, description = "The session that keeps the conversation.", max_length = 200, nullable = false), Retryable),
     responses(
-        (status = 200, description = "The completion; with `stream`, chunks as OpenAI sends them.", content((shapes::ChatCompletion = "application/json"), (shapes::ChatFrame = "text/event-stream"))),
+        (status = 200, description = "The completion; with `stream`, chunks as OpenAI sends them.", content((ChatCompletion = "application/json"), (ChatCompletionChunk = "text/event-stream"))),
         ChatRefused,
     )
 )]

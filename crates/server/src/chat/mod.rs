@@ -11,6 +11,7 @@
 //! Without a session the same path runs on a store in memory that is thrown away.
 
 mod answer;
+mod documents;
 mod errors;
 mod handler;
 mod locate;
@@ -23,6 +24,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use errors::ErrorDocument;
 pub use errors::in_openai_shape;
 pub(crate) use handler::*;
 pub(crate) use models::*;

@@ -4,18 +4,21 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::State;
+use schemars::JsonSchema;
 use serde::Serialize;
-use utoipa::ToSchema;
 
-use super::errors::ChatError;
+use super::errors::{ChatError, ChatRefused};
 use crate::input::{PathParam, PathParams};
 use crate::loaded_project::LoadedProject;
 use crate::openapi::params::ModelPath;
-use crate::openapi::refusals::ChatRefused;
+use crate::openapi::schemas::returns;
 use crate::{App, Caller};
 
+returns!(ModelView, ModelList);
+
 /// A prompt or a model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Model")]
 pub(crate) struct ModelView {
     /// The name to use in requests.
     id: String,
@@ -28,7 +31,7 @@ pub(crate) struct ModelView {
 }
 
 /// All models.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct ModelList {
     /// Always `list`.
     object: &'static str,

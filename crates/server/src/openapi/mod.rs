@@ -1,23 +1,22 @@
 //! The description of all routes, made from the code: OpenAPI 3.1.
 //!
 //! Routes document their parameters and responses next to their code. Shared parts are here: [`refusals`] has sets of
-//! error responses, [`shapes`] describes documents whose types belong to other crates. The tests let Schemathesis
-//! compare the server with the document.
+//! error responses, [`schemas`] derives the schemas of bodies and events from their types. The tests let Schemathesis
+//! compare the server with the document, and generate clients from it.
 
 pub(crate) mod params;
 pub(crate) mod refusals;
-pub(crate) mod shapes;
-
-use std::collections::BTreeMap;
+pub(crate) mod schemas;
 
 use axum::Router;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use utoipa::openapi::schema::Schema;
+use serde_json::Value;
+use utoipa::openapi::OpenApi as Document;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{Content, OpenApi as Document, RefOr, Required};
 use utoipa::{Modify, OpenApi};
 
+use crate::chat::ErrorDocument;
 use crate::{App, Problem, routes};
 
 /// The parts of the document besides the routes.
@@ -41,7 +40,7 @@ use crate::{App, Problem, routes};
         (name = "chat", description = "OpenAI's Chat Completions, for clients that speak nothing else."),
         (name = "operations", description = "For operators of the server."),
     ),
-    components(schemas(Problem, refusals::ChatProblem, shapes::SessionEvent, shapes::RunEvent)),
+    components(schemas(Problem, ErrorDocument)),
     modifiers(&Keys),
     security((), ("key" = [])),
 )]
@@ -71,42 +70,29 @@ pub fn openapi() -> String {
     text(routes::all().into_openapi())
 }
 
-fn text(mut document: Document) -> String {
+fn text(document: Document) -> String {
+    let mut document = serde_json::to_value(document).unwrap_or_default();
+    if let Some(Value::Object(components)) = document.pointer_mut("/components/schemas") {
+        schemas::merge_contracts(components);
+    }
     allow_no_body(&mut document);
-    // Plain data with string keys: writing it as JSON can't fail.
-    document.to_pretty_json().unwrap_or_default()
+    format!("{document:#}")
 }
 
 /// Marks bodies as optional where no field is required: a missing body is an empty one.
-fn allow_no_body(document: &mut Document) {
-    let schemas = document.components.as_ref().map(|it| it.schemas.clone()).unwrap_or_default();
-    let needs_nothing = |schema: &RefOr<Schema>| needs_nothing(schema, &schemas);
-    for item in document.paths.paths.values_mut() {
-        let bodies =
-            [&mut item.post, &mut item.put].into_iter().flatten().filter_map(|it| it.request_body.as_mut());
-        for body in bodies {
-            let RefOr::T(body) = body else { continue };
-            let schema_of = |it: &RefOr<Content>| match it {
-                RefOr::T(content) => content.schema.clone(),
-                RefOr::Ref(_) => None,
-            };
-            if body.content.values().filter_map(schema_of).all(|it| needs_nothing(&it)) {
-                body.required = Some(Required::False);
-            }
+fn allow_no_body(document: &mut Value) {
+    let schemas = document["components"]["schemas"].clone();
+    let needs_nothing = |body: &Value| {
+        let reference = body["content"]["application/json"]["schema"]["$ref"].as_str().unwrap_or_default();
+        let schema = &schemas[reference.rsplit('/').next().unwrap_or_default()];
+        schema.is_object() && schema["required"].as_array().is_none_or(Vec::is_empty)
+    };
+    let items = document["paths"].as_object_mut().into_iter().flat_map(|it| it.values_mut());
+    let operations = items.filter_map(Value::as_object_mut).flat_map(|it| it.values_mut());
+    for body in operations.filter_map(|it| it.get_mut("requestBody")) {
+        if needs_nothing(body) {
+            body["required"] = false.into();
         }
-    }
-}
-
-/// Whether an empty object is all that a schema asks for.
-fn needs_nothing(schema: &RefOr<Schema>, schemas: &BTreeMap<String, RefOr<Schema>>) -> bool {
-    match schema {
-        RefOr::Ref(to) => {
-            let name = to.ref_location.rsplit('/').next().unwrap_or_default();
-            schemas.get(name).is_some_and(|it| needs_nothing(it, schemas))
-        }
-        RefOr::T(Schema::Object(it)) => it.required.is_empty(),
-        RefOr::T(Schema::AllOf(all)) => all.items.iter().all(|it| needs_nothing(it, schemas)),
-        RefOr::T(_) => false,
     }
 }
 

@@ -9,7 +9,7 @@ mod recorder;
 mod stored_pass;
 
 pub(crate) use recorder::{PassRecorder, unkept_tenant};
-pub(crate) use stored_pass::{PassId, StoredPass, answer, load, newest};
+pub(crate) use stored_pass::{PassId, ResultRecord, StoredPass, answer, load, newest};
 
 /// The kind of the streams that hold passes.
 pub(crate) const PASSES: &str = "passes";

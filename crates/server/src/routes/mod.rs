@@ -18,7 +18,6 @@ mod threads;
 mod turn_shapes;
 mod turns;
 
-pub(crate) use flow_shapes::WaitView;
 pub(crate) use prompts::unkept_sessions;
 pub(crate) use replay::event_range;
 pub(crate) use turns::idempotency_key;
@@ -41,10 +40,14 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(sessions::show, sessions::delete))
         .routes(routes!(sessions::items))
         .routes(routes!(turns::run))
+        .routes(routes!(turns::run_stream))
         .routes(routes!(turns::cancel))
         .routes(routes!(turns::retry))
+        .routes(routes!(turns::retry_stream))
         .routes(routes!(results::results))
+        .routes(routes!(results::results_stream))
         .routes(routes!(approvals::decide))
+        .routes(routes!(approvals::decide_stream))
         .routes(routes!(approvals::list))
         .routes(routes!(threads::create, threads::list))
         .routes(routes!(threads::show, threads::delete))
@@ -68,9 +71,11 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(flows::show))
         .routes(routes!(flows::draw))
         .routes(routes!(runs::start))
+        .routes(routes!(runs::start_stream))
         .routes(routes!(runs::list))
         .routes(routes!(runs::show, runs::cancel))
         .routes(routes!(run_events::read))
+        .routes(routes!(run_events::follow))
         .routes(routes!(runs::answer))
         .routes(routes!(runs::resume))
         .routes(routes!(crate::chat::complete))
