@@ -9,10 +9,10 @@ use contexture_flow::{EventContext, Flow, Library, Nodes, RunEvent, TurnRef};
 use contexture_session::SessionKey;
 use contexture_session::records::NewRecord;
 
-use crate::event_log::{TurnEvent, events_of};
+use crate::events::log::{TurnEvent, events_of};
+use crate::events::turn_key::TurnKey;
 use crate::loaded_project::CurrentProject;
-use crate::metrics::Metrics;
-use crate::running_turns::TurnKey;
+use crate::ops::metrics::Metrics;
 
 /// Provides the loaded project to runs, and counts their events.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use contexture_session::records::{Document, DocumentKey, DocumentList, Records, 
 use contexture_session::{StoreError, Tenant};
 
 use super::key::{Key, NewKey, PresentedKey, StoredKey, Token};
-use crate::audit::{self, AuditEvent};
+use crate::ops::audit::{self, AuditEvent};
 
 /// The kind of the documents that hold keys. They belong to the system: to the default tenant and to no session.
 const KEY: &str = "key";

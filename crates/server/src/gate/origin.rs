@@ -26,7 +26,7 @@ pub(super) fn check(uri: &Uri, headers: &HeaderMap, allowed: &[String]) -> Resul
         && !hosts().any(|it| it.eq_ignore_ascii_case(name_of(host)))
     {
         let hint = "ask for `127.0.0.1` or `localhost`; a server with API keys takes any name";
-        let text = format!("`{}` is not a name of this machine", crate::input::shown(host));
+        let text = format!("`{}` is not a name of this machine", crate::http::input::shown(host));
         return Err(Problem::new(ErrorCode::HostForbidden, text).hint(hint));
     }
     let Some(origin) = text(header::ORIGIN) else { return Ok(()) };
@@ -37,7 +37,7 @@ pub(super) fn check(uri: &Uri, headers: &HeaderMap, allowed: &[String]) -> Resul
     if is_own || allowed.iter().any(is_allowed) {
         return Ok(());
     }
-    let text = format!("web pages of `{}` may not call this server", crate::input::shown(origin));
+    let text = format!("web pages of `{}` may not call this server", crate::http::input::shown(origin));
     Err(Problem::new(ErrorCode::OriginForbidden, text).hint("`server.cors_origins` lists those that may"))
 }
 

@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Server;
-use crate::body::guarded;
+use crate::http::guarded;
 
 use connections::{Connection, OpenConnections};
 pub use error::ListenError;

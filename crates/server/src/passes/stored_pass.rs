@@ -8,17 +8,16 @@ use contexture_agent::answer_in;
 use contexture_compose::Explanation;
 use contexture_history::{Seq, Timestamp, TurnNo};
 use contexture_message::{ErrorCode, Message, Request, StopReason, Usage};
-use contexture_session::records::{Record, Records, StreamKey};
+use contexture_session::records::{DocumentKey, Record, Records, StreamKey};
 use contexture_session::{SessionError, SessionId, SessionKey, Sessions, StoreError, Tenant, ThreadId};
 use contexture_wire::{Target, encode_request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::recorder::key_of;
 use super::{CHUNK, PASSES, RESULT, chunks};
 use crate::Problem;
-use crate::input::{FromPath, shown};
+use crate::http::input::{FromPath, shown};
 
 /// Names a pass: its session and its number there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +91,11 @@ pub(crate) struct ResultRecord {
     /// The error of a failed call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
+}
+
+/// Returns the key of a document about passes.
+pub(super) fn key_of(session: &SessionKey, kind: &str, name: impl Into<String>) -> DocumentKey {
+    DocumentKey::of_session(&session.tenant, &session.session, kind, name)
 }
 
 /// A pass that was read.

@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::results::waiting_prompt;
 use super::sessions::thread_of;
-use super::turn_shapes::{TurnEventBody, TurnResult};
+use super::turn_shapes::{TurnEventFrame, TurnResult};
 use super::turns::{ThreadQuery, as_events, reply, wants_events};
-use crate::input::{JsonBody, PathParam, QueryParams, shown};
-use crate::openapi::params::{ApprovalPath, SessionPath};
-use crate::openapi::refusals::{Conflict, Failed, Forged, Form, NotThere, Refused, Unusable};
-use crate::openapi::schemas::{accepts, returns};
+use crate::http::input::{JsonBody, PathParam, QueryParams, shown};
+use crate::http::params::{ApprovalPath, SessionPath};
+use crate::http::refusals::{Conflict, Failed, Forged, Form, NotThere, Refused, Unusable};
+use crate::http::schemas::{accepts, returns};
 use crate::running_turns::{TurnJob, TurnTask};
 use crate::{App, Caller, Problem};
 
@@ -87,7 +87,7 @@ pub(crate) async fn decide(
 #[utoipa::path(
     post, path = "/v1/approvals/{id}/stream", operation_id = "stream_approval", tag = "approvals", params(ApprovalPath), request_body = DecisionRequest,
     responses(
-        (status = 200, description = "The events of the turn: the `data` of each frame is a `TurnEvent`.", body = TurnEventBody, content_type = "text/event-stream"),
+        (status = 200, description = "The events of the turn: the `data` of each frame is a `TurnEvent`.", body = TurnEventFrame, content_type = "text/event-stream"),
         Refused, Forged, NotThere, Conflict, Unusable, Failed,
     )
 )]

@@ -14,11 +14,11 @@ use utoipa::IntoParams;
 
 use super::sessions::{limited, thread_of};
 use super::turns::ThreadQuery;
-use crate::audit::AuditEvent;
-use crate::input::{JsonBody, PathParam, PathParams, QueryParams};
-use crate::openapi::params::{ArchivePath, SessionPath};
-use crate::openapi::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
-use crate::openapi::schemas::{accepts, returns};
+use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams};
+use crate::http::params::{ArchivePath, SessionPath};
+use crate::http::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
+use crate::http::schemas::{accepts, returns};
+use crate::ops::audit::AuditEvent;
 use crate::{App, Caller, Problem};
 
 accepts!(CompactionRequest);

@@ -8,10 +8,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::prompts::FaultView;
+use crate::http::schemas::{Frame, returns};
 use crate::loaded_project::LoadedProject;
-use crate::openapi::schemas::returns;
 
-returns!(FlowList, FlowView, RunView, RunPage, RunEventBody = RunEvent, RunStatusBody = RunStatus);
+returns!(FlowList, FlowView, RunView, RunPage, RunEventFrame = Frame<RunEvent>, RunStatusBody = RunStatus);
 
 /// A flow, in short.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::IntoParams;
 
-use crate::audit::{self, AuditEntry, audit_log};
-use crate::input::QueryParams;
-use crate::metrics::Now;
-use crate::openapi::refusals::{NotAdmin, Refused};
-use crate::openapi::schemas::returns;
-use crate::readiness::Outcome;
+use crate::http::input::QueryParams;
+use crate::http::refusals::{NotAdmin, Refused};
+use crate::http::schemas::returns;
+use crate::ops::audit::{self, AuditEntry, audit_log};
+use crate::ops::metrics::Now;
+use crate::ops::readiness::Outcome;
 use crate::routes::sessions::{limited, numbered};
 use crate::{App, Caller, Problem};
 

@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use utoipa::IntoParams;
 
 use super::sessions::{limited, numbered};
-use crate::input::{PathParam, PathParams, QueryParams};
-use crate::openapi::params::{PassPath, PassesPath, SessionPath};
-use crate::openapi::refusals::{Expired, Failed, NotThere, Refused, Unusable};
-use crate::openapi::schemas::returns;
+use crate::http::input::{PathParam, PathParams, QueryParams};
+use crate::http::params::{PassPath, PassesPath, SessionPath};
+use crate::http::refusals::{Expired, Failed, NotThere, Refused, Unusable};
+use crate::http::schemas::returns;
 use crate::passes::{PassId, ResultRecord, StoredPass, answer, load, newest};
 use crate::{App, Caller, Problem};
 

@@ -22,11 +22,11 @@ use utoipa::IntoParams;
 
 use super::turn_shapes::{PassRequest, TurnRequest, TurnResult};
 use super::turns::{reply, wants_events};
-use crate::input::{JsonBody, PathParam, QueryParams};
+use crate::http::input::{JsonBody, PathParam, QueryParams};
+use crate::http::params::PromptPath;
+use crate::http::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
+use crate::http::schemas::returns;
 use crate::loaded_project::LoadedProject;
-use crate::openapi::params::PromptPath;
-use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
-use crate::openapi::schemas::returns;
 use crate::running_turns::{TurnJob, TurnTask};
 use crate::{App, Caller, Problem};
 

@@ -14,13 +14,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::sessions::thread_of;
-use super::turn_shapes::{TurnEventBody, TurnResult};
+use super::turn_shapes::{TurnEventFrame, TurnResult};
 use super::turns::{ThreadQuery, as_events, reply, wants_events};
-use crate::input::{JsonBody, PathParams, QueryParams, objects, shown};
+use crate::http::input::{JsonBody, PathParams, QueryParams, objects, shown};
+use crate::http::params::TurnPath;
+use crate::http::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
+use crate::http::schemas::accepts;
 use crate::loaded_project::LoadedProject;
-use crate::openapi::params::TurnPath;
-use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
-use crate::openapi::schemas::accepts;
 use crate::running_turns::{TurnJob, TurnTask};
 use crate::{App, Caller, Problem};
 
@@ -109,7 +109,7 @@ pub(crate) async fn results(
     post, path = "/v1/sessions/{id}/turns/{turn}/results/stream", operation_id = "stream_client_tools", tag = "turns", request_body = Results,
     params(TurnPath, ThreadQuery),
     responses(
-        (status = 200, description = "The events of the turn: the `data` of each frame is a `TurnEvent`.", body = TurnEventBody, content_type = "text/event-stream"),
+        (status = 200, description = "The events of the turn: the `data` of each frame is a `TurnEvent`.", body = TurnEventFrame, content_type = "text/event-stream"),
         Refused, NotThere, Conflict, Unusable, Failed,
     )
 )]

@@ -21,14 +21,14 @@ use tokio::time::Instant;
 use utoipa::IntoParams;
 
 use super::events::{ALIVE, sse};
-use super::flow_shapes::RunEventBody;
+use super::flow_shapes::RunEventFrame;
 use super::sessions::limited;
 use super::stream_start::StreamStart;
 use super::turns::{as_events, wants_events};
-use crate::input::{PathParam, QueryParams};
-use crate::openapi::params::RunPath;
-use crate::openapi::refusals::{Form, NotThere, Refused};
-use crate::openapi::schemas::returns;
+use crate::http::input::{PathParam, QueryParams};
+use crate::http::params::RunPath;
+use crate::http::refusals::{Form, NotThere, Refused};
+use crate::http::schemas::returns;
 use crate::{App, Caller, Problem};
 
 returns!(RunEventPage);
@@ -117,7 +117,7 @@ pub(crate) async fn read(
     get, path = "/v1/runs/{id}/events/stream", operation_id = "follow_run", tag = "flows",
     params(RunPath, RunEventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received; wins over `after` unless it is empty.", pattern = "^([0-9]{1,15}|latest)?$", nullable = false)),
     responses(
-        (status = 200, description = "Events as they happen: the `data` of each frame is a `RunEvent`.", body = RunEventBody, content_type = "text/event-stream"),
+        (status = 200, description = "Events as they happen: the `data` of each frame is a `RunEvent`.", body = RunEventFrame, content_type = "text/event-stream"),
         (status = 204, description = "The run is over, and all of its events were received."),
         Refused, NotThere,
     )

@@ -14,15 +14,15 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::IntoParams;
 
-use super::flow_shapes::{DamagedRunView, RunEventBody, RunPage, RunStatusBody, RunView};
+use super::flow_shapes::{DamagedRunView, RunEventFrame, RunPage, RunStatusBody, RunView};
 use super::run_events::FollowRun;
 use super::sessions::limited;
 use super::turns::{as_events, idempotency_key, wants_events};
-use crate::audit::AuditEvent;
-use crate::input::{JsonBody, PathParam, PathParams, QueryParams, segment, shown};
-use crate::openapi::params::{FlowPath, Retryable, RunPath, WaitPath};
-use crate::openapi::refusals::{Conflict, Form, NotThere, Refused, Unusable};
-use crate::openapi::schemas::accepts;
+use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, segment, shown};
+use crate::http::params::{FlowPath, Retryable, RunPath, WaitPath};
+use crate::http::refusals::{Conflict, Form, NotThere, Refused, Unusable};
+use crate::http::schemas::accepts;
+use crate::ops::audit::AuditEvent;
 use crate::{App, Caller, Problem};
 
 accepts!(NewRun, NewAnswer);
@@ -89,7 +89,7 @@ pub(crate) async fn start(
 #[utoipa::path(
     post, path = "/v1/flows/{id}/runs/stream", operation_id = "stream_run", tag = "flows", params(FlowPath, Retryable), request_body = NewRun,
     responses(
-        (status = 200, description = "The events of the run: the `data` of each frame is a `RunEvent`.", body = RunEventBody, content_type = "text/event-stream"),
+        (status = 200, description = "The events of the run: the `data` of each frame is a `RunEvent`.", body = RunEventFrame, content_type = "text/event-stream"),
         Refused, NotThere, Conflict, Unusable,
     )
 )]

@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::audit::AuditEvent;
-use crate::input::{JsonBody, PathParam, QueryParams, segment};
-use crate::openapi::params::SessionPath;
-use crate::openapi::refusals::{Conflict, NotThere, Refused, Unusable};
-use crate::openapi::schemas::{accepts, returns};
+use crate::http::input::{JsonBody, PathParam, QueryParams, segment};
+use crate::http::params::SessionPath;
+use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
+use crate::http::schemas::{accepts, returns};
+use crate::ops::audit::AuditEvent;
 use crate::{App, Caller, Problem};
 
 accepts!(NewSession);

@@ -11,13 +11,13 @@ use contexture_session::{
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-use super::idempotency_key;
 use super::sessions::{ThreadView, labelled, thread_of};
-use crate::audit::AuditEvent;
-use crate::input::{JsonBody, PathParam, objects, segment};
-use crate::openapi::params::{Repeatable, SessionPath, ThreadPath};
-use crate::openapi::refusals::{Conflict, NotThere, Refused, Unusable};
-use crate::openapi::schemas::{accepts, returns};
+use super::turns::idempotency_key;
+use crate::http::input::{JsonBody, PathParam, objects, segment};
+use crate::http::params::{Repeatable, SessionPath, ThreadPath};
+use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
+use crate::http::schemas::{accepts, returns};
+use crate::ops::audit::AuditEvent;
 use crate::{App, Caller, Problem};
 
 accepts!(NewThread, NewMessages, Instructions, Model);
@@ -75,7 +75,7 @@ pub(crate) async fn create(
 fn model_choice(name: &str) -> Result<ModelChoice, Problem> {
     let (provider, model) =
         name.split_once('/').filter(|(a, b)| !a.is_empty() && !b.is_empty()).ok_or_else(|| {
-            let text = format!("`{}` is not `provider/model`", crate::input::shown(name));
+            let text = format!("`{}` is not `provider/model`", crate::http::input::shown(name));
             Problem::new(ErrorCode::BodyInvalid, text).at("model")
         })?;
     Ok(ModelChoice { provider: provider.to_owned(), model: model.to_owned() })

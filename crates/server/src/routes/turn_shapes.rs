@@ -12,12 +12,12 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::input::{object, objects};
-use crate::openapi::schemas::{accepts, returns};
+use crate::http::input::{object, objects};
+use crate::http::schemas::{Frame, accepts, returns};
 use crate::{Caller, Problem};
 
 accepts!(TurnRequest, PassRequest);
-returns!(TurnResult, TurnEventBody = Event);
+returns!(TurnResult, TurnEventFrame = Frame<Event>);
 
 /// The request of a turn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

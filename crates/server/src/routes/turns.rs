@@ -14,13 +14,14 @@ use utoipa::IntoParams;
 use super::events::Follow;
 use super::replay::{replay_events, replayed};
 use super::sessions::thread_of;
-use super::turn_shapes::{TurnEventBody, TurnRequest, TurnResult};
-use crate::event_log::events_of;
-use crate::input::{JsonBody, PathParam, PathParams, QueryParams, shown};
-use crate::openapi::params::{Retryable, SessionPath, TurnPath};
-use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
+use super::turn_shapes::{TurnEventFrame, TurnRequest, TurnResult};
+use crate::background::control;
+use crate::events::log::events_of;
+use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, shown};
+use crate::http::params::{Retryable, SessionPath, TurnPath};
+use crate::http::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
 use crate::running_turns::{StoredTurnRequest, TURN, TurnHandle, TurnJob, TurnTask};
-use crate::{App, Caller, Problem, control};
+use crate::{App, Caller, Problem};
 
 /// Run a turn.
 ///
@@ -53,7 +54,7 @@ pub(crate) async fn run(
     post, path = "/v1/sessions/{id}/turns/stream", operation_id = "stream_turn", tag = "turns", request_body = TurnRequest,
     params(SessionPath, Retryable),
     responses(
-        (status = 200, description = "The events of the turn: the `data` of each frame is a `TurnEvent`.", body = TurnEventBody, content_type = "text/event-stream"),
+        (status = 200, description = "The events of the turn: the `data` of each frame is a `TurnEvent`.", body = TurnEventFrame, content_type = "text/event-stream"),
         Refused, NotThere, Conflict, Unusable, Failed,
     )
 )]
@@ -274,7 +275,7 @@ pub(crate) async fn retry(
     post, path = "/v1/sessions/{id}/turns/{turn}/retry/stream", operation_id = "stream_retry", tag = "turns",
     params(TurnPath, ThreadQuery, Retryable),
     responses(
-        (status = 200, description = "The events of the turn: the `data` of each frame is a `TurnEvent`.", body = TurnEventBody, content_type = "text/event-stream"),
+        (status = 200, description = "The events of the turn: the `data` of each frame is a `TurnEvent`.", body = TurnEventFrame, content_type = "text/event-stream"),
         Refused, NotThere, Conflict, Unusable, Failed,
     )
 )]

@@ -18,17 +18,18 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::DropGuard;
 
 use super::answer::{CompletionMeta, CompletionResult, StreamedText};
-use super::documents::{ChatCompletion, ChatCompletionChunk, ChatCompletionRequest};
+use super::documents::{ChatCompletion, ChatCompletionFrame, ChatCompletionRequest};
 use super::errors::{ChatError, ChatRefused};
 use super::locate::{ChatStep, locate};
 use super::recognise::{ClientHistory, Hints};
 use super::replay::replayed;
 use super::request::ChatRequest;
 use super::stream::ChunkWriter;
-use crate::input::JsonBody;
+use crate::http::input::JsonBody;
+use crate::http::params::Retryable;
 use crate::loaded_project::LoadedProject;
-use crate::openapi::params::Retryable;
-use crate::routes::{idempotency_key, unkept_sessions};
+use crate::routes::prompts::unkept_sessions;
+use crate::routes::turns::idempotency_key;
 use crate::running_turns::{StopCause, TurnJob, TurnTask};
 use crate::{App, Caller, Problem};
 
@@ -45,7 +46,7 @@ const BARE: &str = "chat-completions";
     post, path = "/v1/chat/completions", operation_id = "complete_chat", tag = "chat", request_body = ChatCompletionRequest,
     params(("x-contexture-session" = Option<String>, Header, description = "The session that keeps the conversation.", max_length = 200, nullable = false), Retryable),
     responses(
-        (status = 200, description = "The completion; with `stream`, chunks as OpenAI sends them.", content((ChatCompletion = "application/json"), (ChatCompletionChunk = "text/event-stream"))),
+        (status = 200, description = "The completion; with `stream`, chunks as OpenAI sends them.", content((ChatCompletion = "application/json"), (ChatCompletionFrame = "text/event-stream"))),
         ChatRefused,
     )
 )]

@@ -1,12 +1,8 @@
 //! The description of all routes, made from the code: OpenAPI 3.1.
 //!
-//! Routes document their parameters and responses next to their code. Shared parts are here: [`refusals`] has sets of
-//! error responses, [`schemas`] derives the schemas of bodies and events from their types. The tests let Schemathesis
+//! Routes document their parameters and responses next to their code. `http::refusals` has sets of
+//! error responses, `http::schemas` derives the schemas of bodies and events from their types. The tests let Schemathesis
 //! compare the server with the document, and generate clients from it.
-
-pub(crate) mod params;
-pub(crate) mod refusals;
-pub(crate) mod schemas;
 
 use axum::Router;
 use axum::response::IntoResponse;
@@ -16,8 +12,9 @@ use utoipa::openapi::OpenApi as Document;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use crate::chat::ErrorDocument;
-use crate::{App, Problem, routes};
+use super::chat::ErrorDocument;
+use crate::http::schemas;
+use crate::{App, Problem};
 
 /// The parts of the document besides the routes.
 #[derive(Debug, OpenApi)]
@@ -67,7 +64,7 @@ impl Modify for Keys {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 pub fn openapi() -> String {
-    text(routes::all().into_openapi())
+    text(super::all().into_openapi())
 }
 
 fn text(document: Document) -> String {

@@ -2,37 +2,55 @@
 //! liveness probe bypasses the gate.
 
 use contexture_message::ErrorCode;
+mod body_limit;
+mod request_log;
+
 use std::panic::AssertUnwindSafe;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
-use crate::request_log::{REQUEST_ID, log_request};
-use crate::routes::ops;
-use crate::{App, Problem, body, gate};
+use self::request_log::{REQUEST_ID, log_request};
+use crate::http::guarded;
+use crate::{App, Problem};
 
 /// The response headers that web pages of other origins may read.
 const EXPOSED: [&str; 5] =
     ["x-contexture-session", "x-contexture-thread", "x-contexture-turn", "location", "retry-after"];
 
-/// Wraps the routes that need a caller in the layers.
-pub(crate) fn around(router: Router<App>, app: &App) -> Router {
+/// Wraps routes in the layers: those that need a caller, and those that are open to everyone.
+pub(crate) fn around(router: Router<App>, open: Router<App>, app: &App) -> Router {
     router
         .fallback(unknown)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::disable()) // Ours has read the body already.
-        .layer(from_fn_with_state(app.clone(), body::limit))
-        .layer(from_fn_with_state(app.clone(), gate::pass))
-        .merge(ops::open().method_not_allowed_fallback(wrong_method))
-        .layer(from_fn(calm))
+        .layer(from_fn_with_state(app.clone(), body_limit::limit))
+        .layer(from_fn_with_state(app.clone(), admit))
+        .merge(open.method_not_allowed_fallback(wrong_method))
+        .layer(from_fn(catch_panic))
         .layer(cors(&app.0.config.cors_origins))
         .layer(from_fn_with_state(app.clone(), log_request))
         .with_state(app.clone())
+}
+
+/// Passes a request on with its [`Caller`] attached, or responds with an error.
+async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    match app.0.gate.admit(request.uri(), request.headers()).await {
+        Ok((caller, running)) => {
+            request.extensions_mut().insert(caller.clone());
+            let mut response = next.run(request).await;
+            // The request log needs the caller.
+            response.extensions_mut().insert(caller);
+            // A stream of events runs until its end.
+            guarded(response, running)
+        }
+        Err(problem) => problem.into_response(),
+    }
 }
 
 async fn unknown() -> Problem {
@@ -46,7 +64,7 @@ async fn wrong_method(method: Method) -> Problem {
 }
 
 /// Answers in the place of a route that panics. What it said is in the log of the process, and nowhere else.
-async fn calm(request: Request, next: Next) -> Response {
+async fn catch_panic(request: Request, next: Next) -> Response {
     match AssertUnwindSafe(next.run(request)).catch_unwind().await {
         Ok(response) => response,
         Err(_) => Problem::new(ErrorCode::Panicked, "the server made a mistake").into_response(),
@@ -81,14 +99,14 @@ mod tests {
     use hyper::service::Service;
     use hyper_util::service::TowerToHyperService;
 
-    use super::calm;
+    use super::catch_panic;
 
     #[tokio::test]
     async fn a_route_that_panics_answers_with_a_problem() {
         async fn wrong() -> &'static str {
             panic!("a secret thing")
         }
-        let router = Router::new().route("/", get(wrong)).layer(from_fn(calm));
+        let router = Router::new().route("/", get(wrong)).layer(from_fn(catch_panic));
         let response = TowerToHyperService::new(router).call(Request::new(Body::empty())).await;
         let response = response.expect("routers do not fail");
         assert_eq!(response.status(), 500);

@@ -1,11 +1,9 @@
-//! Bodies: size and time limits, and guards that live until a response is sent.
+//! Size and time limits of request bodies.
 
 use contexture_message::ErrorCode;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{Method, header};
 use axum::middleware::Next;
@@ -13,36 +11,6 @@ use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::{App, Problem};
-
-/// Holds something until the body of a response is sent or dropped.
-pub(crate) fn guarded<G: Send + Unpin + 'static>(response: Response, guard: G) -> Response {
-    response.map(|body| Body::new(GuardedBody { body, _guard: guard }))
-}
-
-struct GuardedBody<G> {
-    body: Body,
-    _guard: G,
-}
-
-impl<G: Unpin> HttpBody for GuardedBody<G> {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> http_body::SizeHint {
-        self.body.size_hint()
-    }
-}
 
 /// Reads the body of a request before its route is asked: at most so much of it, in so much time. A route whose method
 /// is not POST calls no model, so its answer has the same time.

@@ -12,8 +12,9 @@ use axum::response::Response;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::body::guarded;
-use crate::{App, Caller, Problem, trace};
+use crate::http::guarded;
+use crate::ops::trace;
+use crate::{App, Caller, Problem};
 
 /// The header with the id of a request.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

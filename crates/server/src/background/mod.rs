@@ -1,17 +1,20 @@
 //! Background tasks: close lost turns, drive orphaned runs, prune old records and runs, reload changed files.
 
+pub(crate) mod control;
+pub(crate) mod lost_turns;
+
 use std::time::Duration;
 
 use contexture_flow::ForgetReport;
 use contexture_history::Timestamp;
 use contexture_project::{Fault, Project, Reload};
 
-use crate::audit::{AuditEvent, SERVER};
-use crate::control::{self, CONTROL};
-use crate::event_log::EVENTS;
-use crate::event_writer::COMMIT;
+use self::control::CONTROL;
+use self::lost_turns::LostTurnSweep;
+use crate::events::log::EVENTS;
+use crate::events::writer::COMMIT;
 use crate::loaded_project::LoadedProject;
-use crate::lost_turns::LostTurnSweep;
+use crate::ops::audit::{AuditEvent, SERVER};
 use crate::passes::{CHUNK, PASSES, RESULT};
 use crate::running_turns::TURN;
 use crate::{App, Problem};
@@ -185,7 +188,7 @@ pub(crate) async fn reload(app: &App) {
             if has_good_version(&project, fault) { "; the last good version is used" } else { "" }
         );
     }
-    match LoadedProject::load(project, faults, &app.0.agent, app.0.watcher()) {
+    match LoadedProject::load(project, faults, &app.0.agent, app.0.watchers.clone()) {
         Ok(loaded) => app.0.loaded.set(loaded),
         Err(err) => tracing::warn!(error = err, "cannot rebuild the agent; the last one stays in use"),
     }

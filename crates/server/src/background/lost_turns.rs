@@ -20,9 +20,8 @@ use contexture_session::records::{Document, DocumentKey, DocumentList, NewRecord
 use contexture_session::{LostTurnRecovery, NewItem, SessionKey, Snapshot, StoreError, ThreadKey, Time};
 use futures::future::BoxFuture;
 
-use crate::event_log::{StoredEvent, TurnEvent, events_of};
-use crate::routes::event_range;
-use crate::running_turns::{RUNNING, TurnKey, key_of, turn_of};
+use crate::events::log::{StoredEvent, TurnEvent, event_range, events_of};
+use crate::events::turn_key::{RUNNING, TurnKey, key_of, turn_of};
 use crate::{App, Problem};
 
 /// The kind of the documents of turns that are being closed: their instances can't publish anything any more.

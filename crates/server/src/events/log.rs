@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 
-use contexture_session::SessionKey;
-use contexture_session::records::{DocumentKey, Record, StreamKey};
+use contexture_session::records::{DocumentKey, Record, Records, StreamKey};
+use contexture_session::{SessionKey, StoreError};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::running_turns::{RUNNING, TurnKey, key_of};
+use super::turn_key::{RUNNING, TurnKey, key_of};
 
 /// The kind of the streams that hold events.
 pub(crate) const EVENTS: &str = "events";
+
+/// How many events are read per page.
+const PAGE: usize = 256;
+/// How many pages are searched for a turn; an older one is replayed in short form.
+const PAGES: usize = 40;
 
 /// Returns the stream of a session's events.
 pub(crate) fn events_of(session: &SessionKey) -> StreamKey {
@@ -114,4 +119,43 @@ impl TurnEvent {
         object.insert("turn".to_owned(), self.turn_key.turn.as_str().into());
         Value::Object(object).to_string()
     }
+}
+
+/// Finds the first and the last event of a turn.
+///
+/// A stalled instance may publish events of a turn after another instance has published events of the next turn, so
+/// turns of one thread can overlap. An event of an earlier turn before the start of this one ends the search.
+pub(crate) async fn event_range(
+    records: &dyn Records,
+    session: &SessionKey,
+    turn_key: &TurnKey,
+) -> Result<Option<(u64, u64)>, StoreError> {
+    let (mut range, mut before, mut has_start) = (None, None, false);
+    for _ in 0..PAGES {
+        let page = records.read_back(events_of(session), before, PAGE).await?;
+        let is_last = page.len() < PAGE;
+        before = page.last().map(|it| it.number);
+        for event in page.into_iter().map(StoredEvent::from) {
+            let label = event.label();
+            if label.thread.as_deref() != Some(turn_key.thread.as_str()) {
+                continue;
+            }
+            match label.turn.as_deref() {
+                Some(turn) if turn == turn_key.turn => {
+                    range = Some((event.number, range.map_or(event.number, |(_, last)| last)));
+                    has_start |= label.kind == "turn.start";
+                }
+                Some(turn) if has_start && turn_no(turn) < turn_no(&turn_key.turn) => return Ok(range),
+                _ => {}
+            }
+        }
+        if is_last {
+            break;
+        }
+    }
+    Ok(range)
+}
+
+fn turn_no(turn: &str) -> u64 {
+    turn.strip_prefix('t').and_then(|it| it.parse().ok()).unwrap_or(0)
 }

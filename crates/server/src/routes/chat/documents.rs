@@ -4,10 +4,10 @@
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
 
-use crate::openapi::schemas::{accepts, returns};
+use crate::http::schemas::{accepts, returns};
 
 accepts!(ChatCompletionRequest);
-returns!(ChatCompletion, ChatCompletionChunk);
+returns!(ChatCompletion, ChatCompletionFrame);
 
 /// A request for a chat completion. Fields that are not listed here are OpenAI's. Those that would change the answer and
 /// are not supported are refused.
@@ -29,15 +29,11 @@ pub(crate) struct ChatCompletionRequest {
     user: Option<String>,
 }
 
-/// A chunk of a streamed completion, as OpenAI sends it. The last frame is `[DONE]`.
+/// A frame of a streamed completion.
 #[derive(JsonSchema)]
-pub(crate) struct ChatCompletionChunk {
-    /// Such as `chatcmpl-…`.
-    id: String,
-    /// Always `chat.completion.chunk`.
-    object: String,
-    /// One choice, with `delta` and `finish_reason`.
-    choices: Vec<Map<String, Value>>,
+pub(crate) struct ChatCompletionFrame {
+    /// A chunk as OpenAI sends it, as JSON on one line; at the end `[DONE]`.
+    data: String,
 }
 
 /// A chat completion.
@@ -54,7 +50,9 @@ pub(crate) struct ChatCompletion {
     /// One choice, with `message` and `finish_reason`.
     choices: Vec<Map<String, Value>>,
     /// The tokens used.
+    #[schemars(skip_serializing_if = "Option::is_none")]
     usage: Option<Map<String, Value>>,
     /// Calls that wait for a person: `approvals`.
+    #[schemars(skip_serializing_if = "Option::is_none")]
     contexture: Option<Map<String, Value>>,
 }

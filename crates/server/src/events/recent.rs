@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use contexture_session::SessionKey;
 
-use crate::event_log::StoredEvent;
+use crate::events::log::StoredEvent;
 
 /// How many events of a session are kept.
 const EVENTS: usize = 256;
@@ -55,7 +55,7 @@ mod tests {
     use contexture_session::{SessionId, SessionKey, Tenant};
 
     use super::{BYTES, EVENTS, RecentEvents};
-    use crate::event_log::StoredEvent;
+    use crate::events::log::StoredEvent;
 
     fn session(id: &str) -> SessionKey {
         SessionKey { tenant: Tenant::default(), session: SessionId::parse(id).unwrap() }

@@ -20,9 +20,9 @@ use contexture_session::{Names, SessionKey, StoreError, Tenant, Time};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::event_log::{StoredEvent, TurnEvent, events_of};
-use crate::recent_events::RecentEvents;
-use crate::subscribers::{Subscribers, Subscription};
+use crate::events::log::{StoredEvent, TurnEvent, events_of};
+use crate::events::recent::RecentEvents;
+use crate::events::subscribers::{Subscribers, Subscription};
 
 /// The kind of the documents that mark a successful commit.
 pub(crate) const COMMIT: &str = "commit";

@@ -12,7 +12,7 @@ use contexture_session::{IdInvalid, SessionError, StoreError};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::openapi::schemas::returns;
+use crate::http::schemas::returns;
 
 returns!(Problem);
 
@@ -28,7 +28,7 @@ pub struct Problem {
     #[schemars(range(min = 400, max = 599))]
     status: u16,
     /// The stable code.
-    #[schema(value_type = String)]
+    #[schemars(with = "String")]
     code: ErrorCode,
     /// A description for people.
     detail: String,

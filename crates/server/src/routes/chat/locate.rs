@@ -49,7 +49,7 @@ impl From<LocateError> for Problem {
         match err {
             LocateError::Session(err) => err.into(),
             LocateError::Unexpected(call) => {
-                let shown = LocateError::Unexpected(crate::input::shown(&call).to_string());
+                let shown = LocateError::Unexpected(crate::http::input::shown(&call).to_string());
                 Problem::new(ErrorCode::ToolResultUnexpected, shown.to_string()).at("messages")
             }
         }

@@ -6,11 +6,13 @@
 //!
 //! A type that is accepted and returned has one schema, that of what is accepted: fields with a default are optional.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::transform::RecursiveTransform;
-use schemars::{JsonSchema, Schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType};
 use utoipa::openapi::{Ref, RefOr};
@@ -24,21 +26,21 @@ const RETURNED: &str = "returned:";
 /// Describes types as request bodies.
 macro_rules! accepts {
     ($($body:ident),+ $(,)?) => {$(
-        $crate::openapi::schemas::body!($body, $body, schemars::generate::Contract::Deserialize);
+        $crate::http::schemas::body!($body, $body, schemars::generate::Contract::Deserialize);
     )+};
 }
 
 /// Describes types as response bodies or events. `Name = path::Type` names a type of another crate.
 macro_rules! returns {
     (@one $body:ident) => {
-        $crate::openapi::schemas::body!($body, $body, schemars::generate::Contract::Serialize);
+        $crate::http::schemas::body!($body, $body, schemars::generate::Contract::Serialize);
     };
     (@one $body:ident $of:ty) => {
         pub(crate) enum $body {}
-        $crate::openapi::schemas::body!($body, $of, schemars::generate::Contract::Serialize);
+        $crate::http::schemas::body!($body, $of, schemars::generate::Contract::Serialize);
     };
     ($($body:ident $(= $of:ty)?),+ $(,)?) => {$(
-        $crate::openapi::schemas::returns!(@one $body $($of)?);
+        $crate::http::schemas::returns!(@one $body $($of)?);
     )+};
 }
 
@@ -46,7 +48,7 @@ macro_rules! body {
     ($body:ident, $of:ty, $contract:expr) => {
         impl utoipa::PartialSchema for $body {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-                $crate::openapi::schemas::reference::<$of>()
+                $crate::http::schemas::reference::<$of>()
             }
         }
 
@@ -56,7 +58,7 @@ macro_rules! body {
             }
 
             fn schemas(list: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::schema::Schema>)>) {
-                list.extend($crate::openapi::schemas::definitions::<$of>($contract));
+                list.extend($crate::http::schemas::definitions::<$of>($contract));
             }
         }
     };
@@ -65,6 +67,38 @@ macro_rules! body {
 pub(crate) use {accepts, body, returns};
 
 type UtoipaSchema = RefOr<utoipa::openapi::schema::Schema>;
+
+/// A server-sent event whose `data` is a value as JSON, for the document.
+pub(crate) struct Frame<T>(PhantomData<T>);
+
+impl<T: JsonSchema> JsonSchema for Frame<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("{}Frame", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let event = generator.subschema_for::<T>();
+        json_schema!({
+            "description": format!("A frame of an event stream with a `{}`.", T::schema_name()),
+            "type": "object",
+            "properties": {
+                "id": {
+                    "description": "The number of the event, for `Last-Event-ID`; a replayed turn has none.",
+                    "type": "string",
+                    "pattern": "^[0-9]+$",
+                },
+                "event": {"description": "The `type` of the event.", "type": "string"},
+                "data": {
+                    "description": "The event as JSON, on one line.",
+                    "type": "string",
+                    "contentMediaType": "application/json",
+                    "contentSchema": event,
+                },
+            },
+            "required": ["event", "data"],
+        })
+    }
+}
 
 /// Returns a reference to the schema of a type.
 pub(crate) fn reference<T: JsonSchema>() -> UtoipaSchema {
@@ -125,7 +159,7 @@ fn place_events(definitions: &mut Map<String, Value>) {
 }
 
 /// Gives each type of a finished document one schema.
-pub(super) fn merge_contracts(components: &mut Map<String, Value>) {
+pub(crate) fn merge_contracts(components: &mut Map<String, Value>) {
     for prefix in [RETURNED, ACCEPTED] {
         let names: Vec<String> = components.keys().filter(|it| it.starts_with(prefix)).cloned().collect();
         for name in names {

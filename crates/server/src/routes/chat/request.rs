@@ -157,7 +157,7 @@ fn check_parts(body: &Value) -> Result<(), ChatError> {
 }
 
 fn unsupported(param: &str) -> ChatError {
-    let shown = crate::input::shown(param);
+    let shown = crate::http::input::shown(param);
     let message = format!("Unsupported parameter or value: `{shown}` is not supported here.");
     ChatError::param(shown, "unsupported_parameter", message)
 }

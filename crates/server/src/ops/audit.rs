@@ -8,7 +8,7 @@ use contexture_session::{StoreError, Tenant, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::Caller;
-use crate::event_writer::EventWriter;
+use crate::events::writer::EventWriter;
 
 /// The kind of the stream.
 const AUDIT: &str = "audit";

@@ -10,7 +10,8 @@ use contexture_session::records::{NewRecord, StreamKey, Writes};
 use contexture_session::{StoreError, Tenant, ThreadId, ThreadKey};
 use serde::{Deserialize, Serialize};
 
-use crate::{App, Problem, background};
+use super::pause;
+use crate::{App, Problem};
 
 /// The kind of the stream.
 pub(crate) const CONTROL: &str = "control";
@@ -54,7 +55,7 @@ pub(crate) async fn handle_commands(app: &App) {
         };
         if let Err(err) = done {
             tracing::warn!(error = %err, "cannot read commands of other instances");
-            if !background::pause(app, PAUSE).await {
+            if !pause(app, PAUSE).await {
                 return;
             }
         }

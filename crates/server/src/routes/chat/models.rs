@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::errors::{ChatError, ChatRefused};
-use crate::input::{PathParam, PathParams};
+use crate::http::input::{PathParam, PathParams};
+use crate::http::params::ModelPath;
+use crate::http::schemas::returns;
 use crate::loaded_project::LoadedProject;
-use crate::openapi::params::ModelPath;
-use crate::openapi::schemas::returns;
 use crate::{App, Caller};
 
 returns!(ModelView, ModelList);

@@ -15,7 +15,7 @@ use utoipa::openapi::{self, ContentBuilder, RefOr, ResponseBuilder};
 use utoipa::{IntoResponses, PartialSchema};
 
 use crate::Problem;
-use crate::openapi::schemas::returns;
+use crate::http::schemas::returns;
 
 returns!(ErrorDocument);
 
@@ -95,7 +95,7 @@ impl ChatError {
     pub(crate) fn no_model(name: &str) -> Self {
         let message = format!(
             "The model `{}` does not exist or you do not have access to it.",
-            crate::input::shown(name)
+            crate::http::input::shown(name)
         );
         Self { status: StatusCode::NOT_FOUND, ..Self::param("model", "model_not_found", message) }
     }
