@@ -9,9 +9,22 @@
 //!                                        └─▶ flows: Drivers drives runs ─▶ their logs in the store ─▶ SSE
 //! ```
 //!
-//! A turn belongs to the server, not to the connection that requested it. All its events go through the
-//! `event_writer`, which commits them to the store before they are published, so a client can continue
+//! A turn belongs to the server, not to the connection that requested it. All its events go through
+//! `events::writer`, which commits them to the store before they are published, so a client can continue
 //! after any event, on any instance. Nothing here reads the environment; time, names and secrets are passed in.
+//!
+//! Modules use only those above them:
+//!
+//! ```text
+//! http                       callers, input, problems; how bodies, parameters and refusals are documented
+//! events · loaded_project    the events of sessions · the project and its agent
+//! ops · passes               audit log, metrics, readiness, traces · requests to models, stored
+//! gate · running_turns · flows   keys and limits · turns and runs that this instance drives
+//! app                        the state shared by all requests
+//! layers · background        middleware · tasks: lost turns, commands of other instances, pruning, reloading
+//! routes                     one module for each noun; `chat` is for OpenAI's clients, `openapi` the document
+//! server · listen            the server as a whole · connections
+//! ```
 
 mod app;
 mod background;

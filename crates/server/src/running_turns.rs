@@ -20,8 +20,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::Problem;
-use crate::events::log::TurnEvent;
-use crate::events::turn_key::{RUNNING, TurnKey, key_of};
+use crate::events::log::{RUNNING, TurnEvent, TurnKey, key_of};
 use crate::events::writer::EventWriter;
 use crate::ops::metrics::Metrics;
 

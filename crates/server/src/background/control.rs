@@ -20,7 +20,7 @@ const PAGE: usize = 256;
 /// How long it waits where the store can't be asked.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// An order: stop this turn.
+/// The command to stop a turn.
 #[derive(Debug, Serialize, Deserialize)]
 struct CancelTurn {
     tenant: String,
@@ -32,7 +32,7 @@ fn stream() -> StreamKey {
     StreamKey::of_tenant(&Tenant::default(), CONTROL)
 }
 
-/// Has a turn stopped by the instance that runs it.
+/// Asks the instance that runs a turn to stop it.
 pub(crate) async fn cancel(app: &App, thread: &ThreadKey, turn: &str) -> Result<(), Problem> {
     let command = CancelTurn {
         tenant: thread.tenant.to_string(),
@@ -45,7 +45,7 @@ pub(crate) async fn cancel(app: &App, thread: &ThreadKey, turn: &str) -> Result<
     Ok(())
 }
 
-/// Does what other instances say, until the server stops.
+/// Carries out commands of other instances until the server stops.
 pub(crate) async fn handle_commands(app: &App) {
     let mut after = None;
     loop {
@@ -62,7 +62,7 @@ pub(crate) async fn handle_commands(app: &App) {
     }
 }
 
-/// Waits for orders and carries them out; `after` is the number of the last one that was read.
+/// Waits for commands and carries them out; `after` is the number of the last one that was read.
 async fn handle_next(app: &App, after: &mut Option<u64>) -> Result<(), StoreError> {
     let last = match *after {
         Some(last) => last,

@@ -20,8 +20,7 @@ use contexture_session::records::{Document, DocumentKey, DocumentList, NewRecord
 use contexture_session::{LostTurnRecovery, NewItem, SessionKey, Snapshot, StoreError, ThreadKey, Time};
 use futures::future::BoxFuture;
 
-use crate::events::log::{StoredEvent, TurnEvent, event_range, events_of};
-use crate::events::turn_key::{RUNNING, TurnKey, key_of, turn_of};
+use crate::events::log::{RUNNING, StoredEvent, TurnEvent, TurnKey, event_range, events_of, key_of, turn_of};
 use crate::{App, Problem};
 
 /// The kind of the documents of turns that are being closed: their instances can't publish anything any more.

@@ -75,11 +75,11 @@ async fn drives(app: &App) {
         if let Err(err) = app.0.drivers.sweep().await {
             tracing::warn!(code = err.code().as_str(), error = %err, "cannot look for due runs");
         }
-        let goes_on = tokio::select! {
-            goes_on = pause(app, every) => goes_on,
+        let continues = tokio::select! {
+            continues = pause(app, every) => continues,
             () = app.0.drivers.slot_freed() => true,
         };
-        if !goes_on {
+        if !continues {
             return;
         }
     }

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use contexture_session::records::{DocumentKey, Record, Records, StreamKey};
-use contexture_session::{SessionKey, StoreError};
-use serde::Deserialize;
+use contexture_session::{SessionKey, StoreError, ThreadId};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-use super::turn_key::{RUNNING, TurnKey, key_of};
 
 /// The kind of the streams that hold events.
 pub(crate) const EVENTS: &str = "events";
@@ -16,6 +14,29 @@ pub(crate) const EVENTS: &str = "events";
 const PAGE: usize = 256;
 /// How many pages are searched for a turn; an older one is replayed in short form.
 const PAGES: usize = 40;
+
+/// The kind of the documents that mark running turns. An instance that finds one with a lost writer ends its turn.
+pub(crate) const RUNNING: &str = "running";
+
+/// The key of a turn, known once it has begun.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TurnKey {
+    pub(crate) thread: ThreadId,
+    pub(crate) turn: String,
+}
+
+/// Returns the key of a document about a turn.
+pub(crate) fn key_of(session: &SessionKey, kind: &str, turn_key: &TurnKey) -> DocumentKey {
+    let name = format!("{}:{}", turn_key.thread, turn_key.turn);
+    DocumentKey::of_session(&session.tenant, &session.session, kind, name)
+}
+
+/// Returns the session and the turn that a document is about.
+pub(crate) fn turn_of(key: &DocumentKey) -> Option<(SessionKey, TurnKey)> {
+    let (thread, turn) = key.name.rsplit_once(':')?;
+    let session = SessionKey { tenant: key.tenant.clone(), session: key.session.clone()? };
+    Some((session, TurnKey { thread: ThreadId::parse(thread).ok()?, turn: turn.to_owned() }))
+}
 
 /// Returns the stream of a session's events.
 pub(crate) fn events_of(session: &SessionKey) -> StreamKey {

@@ -3,5 +3,4 @@
 pub(crate) mod log;
 mod recent;
 pub(crate) mod subscribers;
-pub(crate) mod turn_key;
 pub(crate) mod writer;

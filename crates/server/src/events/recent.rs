@@ -21,18 +21,18 @@ pub(crate) struct RecentEvents {
 
 impl RecentEvents {
     /// Adds an event.
-    pub(crate) fn add(&mut self, session: SessionKey, told: StoredEvent) {
+    pub(crate) fn add(&mut self, session: SessionKey, event: StoredEvent) {
         if self.bytes > BYTES {
             // Subscribers that still need one of them read it from the store.
             *self = Self::default();
         }
-        self.bytes += told.data.len();
+        self.bytes += event.data.len();
         let events = self.sessions.entry(session).or_default();
         // Another instance may have written events in between.
-        let is_next = events.back().is_none_or(|it| it.number + 1 == told.number);
+        let is_next = events.back().is_none_or(|it| it.number + 1 == event.number);
         let n_gone = if is_next { (events.len() + 1).saturating_sub(EVENTS) } else { events.len() };
         self.bytes -= events.drain(..n_gone).map(|it| it.data.len()).sum::<usize>();
-        events.push_back(told);
+        events.push_back(event);
     }
 
     /// Returns the events of a session after a number, if they are in memory.
@@ -61,7 +61,7 @@ mod tests {
         SessionKey { tenant: Tenant::default(), session: SessionId::parse(id).unwrap() }
     }
 
-    fn told(number: u64, data: &str) -> StoredEvent {
+    fn event(number: u64, data: &str) -> StoredEvent {
         StoredEvent { number, data: data.into() }
     }
 
@@ -72,13 +72,13 @@ mod tests {
     #[test]
     fn what_is_here_has_no_gap() {
         let mut recent_events = RecentEvents::default();
-        (3..=6).for_each(|it| recent_events.add(session("a"), told(it, "x")));
+        (3..=6).for_each(|it| recent_events.add(session("a"), event(it, "x")));
         assert_eq!(numbers(&recent_events, 2), Some(vec![3, 4, 5, 6]));
         assert_eq!(numbers(&recent_events, 5), Some(vec![6]));
         assert_eq!(numbers(&recent_events, 1), None, "the store has it");
         assert_eq!(numbers(&recent_events, 6), None);
-        recent_events.add(session("a"), told(9, "x"));
-        assert_eq!(numbers(&recent_events, 5), None, "somebody else told 7 and 8");
+        recent_events.add(session("a"), event(9, "x"));
+        assert_eq!(numbers(&recent_events, 5), None, "another instance wrote 7 and 8");
         assert_eq!((numbers(&recent_events, 8), recent_events.bytes), (Some(vec![9]), 1));
         recent_events.forget(&session("a"));
         assert_eq!((numbers(&recent_events, 8), recent_events.bytes), (None, 0));
@@ -87,10 +87,10 @@ mod tests {
     #[test]
     fn it_does_not_grow_for_ever() {
         let mut recent_events = RecentEvents::default();
-        (1..=1000).for_each(|it| recent_events.add(session("a"), told(it, "xy")));
+        (1..=1000).for_each(|it| recent_events.add(session("a"), event(it, "xy")));
         assert_eq!(recent_events.bytes, 2 * EVENTS);
         let large = "x".repeat(BYTES / 4);
-        (1..=40).for_each(|it| recent_events.add(session(&format!("s{it}")), told(1, &large)));
+        (1..=40).for_each(|it| recent_events.add(session(&format!("s{it}")), event(1, &large)));
         assert!(recent_events.bytes <= BYTES + large.len() && recent_events.sessions.len() <= 6);
     }
 }

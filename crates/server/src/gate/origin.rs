@@ -61,7 +61,7 @@ mod tests {
 
     use super::check;
 
-    fn told(host: &'static str, origin: &'static str, allowed: &[&str]) -> String {
+    fn outcome(host: &'static str, origin: &'static str, allowed: &[&str]) -> String {
         let pairs = [("host", host), ("origin", origin)].into_iter().filter(|(_, it)| !it.is_empty());
         let headers: HeaderMap =
             pairs.map(|(name, it)| (HeaderName::from_static(name), HeaderValue::from_static(it))).collect();
@@ -75,7 +75,7 @@ mod tests {
         for host in
             ["", "127.0.0.1:4747", "localhost:4747", "LOCALHOST", "localhost.", "127.8.8.8", "[::1]:4747"]
         {
-            assert_eq!(told(host, "", &[]), "fine", "{host}");
+            assert_eq!(outcome(host, "", &[]), "fine", "{host}");
         }
         for host in [
             "evil.example",
@@ -86,24 +86,24 @@ mod tests {
             "[::2]",
             "x",
         ] {
-            assert_eq!(told(host, "", &[]), "host_forbidden", "{host}");
+            assert_eq!(outcome(host, "", &[]), "host_forbidden", "{host}");
         }
-        assert_eq!(told("app.example", "", &["https://app.example:8443"]), "fine");
+        assert_eq!(outcome("app.example", "", &["https://app.example:8443"]), "fine");
     }
 
     #[test]
     fn a_web_page_is_the_servers_own_or_is_allowed() {
         let host = "127.0.0.1:4747";
-        assert_eq!(told(host, "http://127.0.0.1:4747", &[]), "fine");
+        assert_eq!(outcome(host, "http://127.0.0.1:4747", &[]), "fine");
         for origin in
             ["https://evil.example", "null", "http://127.0.0.1:8080", "http://localhost:4747", "?", "http://"]
         {
-            assert_eq!(told(host, origin, &[]), "origin_forbidden", "{origin}");
+            assert_eq!(outcome(host, origin, &[]), "origin_forbidden", "{origin}");
         }
-        assert_eq!(told(host, "https://app.example", &["https://app.example/"]), "fine");
-        assert_eq!(told(host, "https://app.example.evil", &["https://app.example"]), "origin_forbidden");
-        assert_eq!(told(host, "https://any.example", &["*"]), "fine");
-        assert_eq!(told("evil.example", "http://evil.example", &[]), "host_forbidden");
-        assert_eq!(told("evil.example", "http://evil.example", &["*"]), "host_forbidden");
+        assert_eq!(outcome(host, "https://app.example", &["https://app.example/"]), "fine");
+        assert_eq!(outcome(host, "https://app.example.evil", &["https://app.example"]), "origin_forbidden");
+        assert_eq!(outcome(host, "https://any.example", &["*"]), "fine");
+        assert_eq!(outcome("evil.example", "http://evil.example", &[]), "host_forbidden");
+        assert_eq!(outcome("evil.example", "http://evil.example", &["*"]), "host_forbidden");
     }
 }

@@ -34,7 +34,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         // A route outside the gate would be open to everyone; it is closed instead.
-        let nobody = || Problem::new(ErrorCode::Unauthorized, "the caller is unknown");
-        parts.extensions.get::<Caller>().cloned().ok_or_else(nobody)
+        let unknown = || Problem::new(ErrorCode::Unauthorized, "the caller is unknown");
+        parts.extensions.get::<Caller>().cloned().ok_or_else(unknown)
     }
 }

@@ -157,7 +157,7 @@ pub(crate) struct ModelPath {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 pub(crate) struct Repeatable {
-    /// A name for what is written, of your choice: the same one again writes nothing. Turns of the thread share these
+    /// A name for the write, of your choice. Repeating it writes nothing. Turns of the thread share these
     /// names.
     #[param(
         rename = "Idempotency-Key",
@@ -173,7 +173,7 @@ pub(crate) struct Repeatable {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 pub(crate) struct Retryable {
-    /// A name for the turn, of your choice: the same one again gives the first turn's outcome, and runs nothing.
+    /// A name for the turn, of your choice. Repeating it returns the outcome of the first turn and runs nothing.
     #[param(
         rename = "Idempotency-Key",
         min_length = 1,

@@ -1,4 +1,4 @@
-//! Sets of answers that say no. A route names those that apply to it.
+//! Sets of error responses. A route names those that apply to it.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ refusals! {
         "401": "A valid API key is needed.",
         "408": "The request took too long.",
         "413": "The body is too large.",
-        "429": "The key asks too often, or too much at the same time. `retry_after` says when to come again.",
+        "429": "The key asks too often, or too much at the same time. `retry_after` says when to try again.",
         "500": "The server failed; its log says more.",
         "503": "The store does not answer, or the server stops.",
     }
@@ -55,11 +55,11 @@ refusals! {
     }
     /// Responses of routes that change something.
     Conflict {
-        "409": "It does not go with what is there now: `code` says why.",
+        "409": "It conflicts with the current state: `code` says why.",
     }
     /// Responses of routes with more than one content type.
     Form {
-        "406": "The answer is not to be had in a form that `Accept` names.",
+        "406": "The response has none of the forms that `Accept` names.",
     }
     /// Responses of routes with data that expires.
     Expired {

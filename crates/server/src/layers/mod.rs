@@ -63,7 +63,7 @@ async fn wrong_method(method: Method) -> Problem {
     Problem::new(ErrorCode::MethodNotAllowed, format!("`{method}` means nothing at this path"))
 }
 
-/// Answers in the place of a route that panics. What it said is in the log of the process, and nowhere else.
+/// Responds with a problem if a route panics. The panic message is only in the log of the process.
 async fn catch_panic(request: Request, next: Next) -> Response {
     match AssertUnwindSafe(next.run(request)).catch_unwind().await {
         Ok(response) => response,

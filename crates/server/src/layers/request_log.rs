@@ -18,9 +18,9 @@ use crate::{App, Caller, Problem};
 
 /// The header with the id of a request.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// How long an id may be that a client gave its request.
+/// The maximum length of a request id from a client.
 const MAX_ID: usize = 128;
-/// How requests are called that no route fits.
+/// The name of requests that match no route.
 const NO_ROUTE: &str = "none";
 
 /// What is known of a request before the response.
@@ -31,7 +31,7 @@ struct RequestInfo {
     started: Instant,
 }
 
-/// Notes a request and what came of it.
+/// Logs a request and its response.
 pub(crate) async fn log_request(State(app): State<App>, request: Request, next: Next) -> Response {
     let info = RequestInfo {
         id: client_id(request.headers()).unwrap_or_else(|| app.0.names.next()),
@@ -127,7 +127,7 @@ fn with_problem_body(mut response: Response, problem: Problem) -> Response {
     response.map(|_| Body::from(text))
 }
 
-/// Adds what keeps browsers from doing more with an answer than was meant, where a route does not say it itself.
+/// Adds headers that restrict what browsers do with a response, unless the route has set them.
 fn secure(headers: &mut HeaderMap) {
     let usual = [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

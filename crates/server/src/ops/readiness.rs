@@ -1,4 +1,4 @@
-//! Whether the store can be worked with: a small write shows it, whose outcome is shared for a moment.
+//! Whether the store is usable: a small write tests it, and its result is shared for a moment.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 /// How long the store may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a result is valid, so that frequent probes cost one write a second.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -27,9 +27,9 @@ pub(crate) enum Outcome {
 }
 
 impl Readiness {
-    /// Returns whether the store works, within [`PATIENCE`].
+    /// Returns whether the store works, within [`TIMEOUT`].
     pub(crate) async fn ask(&self, records: &dyn Records, time: &dyn Time) -> Outcome {
-        timeout(PATIENCE, self.newest(records, time)).await.unwrap_or(Outcome::Late)
+        timeout(TIMEOUT, self.newest(records, time)).await.unwrap_or(Outcome::Late)
     }
 
     async fn newest(&self, records: &dyn Records, time: &dyn Time) -> Outcome {

@@ -15,5 +15,5 @@ pub(crate) use stored_pass::{PassId, ResultRecord, StoredPass, answer, load, new
 pub(crate) const PASSES: &str = "passes";
 /// The kind of the documents that hold chunks.
 pub(crate) const CHUNK: &str = "piece";
-/// The kind of the documents that say what came of a call.
+/// The kind of the documents with the results of calls.
 pub(crate) const RESULT: &str = "pass_result";

@@ -20,7 +20,7 @@ const KNOWN_MS: i64 = 600_000;
 /// How many chunks are remembered.
 const MAX_KNOWN: usize = 100_000;
 
-/// Writes down what models see, and what came of it.
+/// Records what models see, and the results of the calls.
 #[derive(Clone, Debug)]
 pub(crate) struct PassRecorder(Arc<Inner>);
 

@@ -45,7 +45,7 @@ pub(crate) struct CompactionRequest {
     post, path = "/v1/sessions/{id}/compact", operation_id = "compact_session", tag = "compaction", params(SessionPath),
     request_body = CompactionRequest,
     responses(
-        (status = 200, description = "What came of it.", body = CompactionReportBody),
+        (status = 200, description = "The report of the compaction.", body = CompactionReportBody),
         Refused, NotThere, Conflict, Unusable, Failed,
     )
 )]

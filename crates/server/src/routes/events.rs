@@ -27,9 +27,8 @@ use utoipa::IntoParams;
 
 use super::stream_start::StreamStart;
 use super::turn_shapes::TurnEventFrame;
-use crate::events::log::{StoredEvent, events_of};
+use crate::events::log::{StoredEvent, TurnKey, events_of};
 use crate::events::subscribers::Subscription;
-use crate::events::turn_key::TurnKey;
 use crate::events::writer::events_after;
 use crate::http::input::{PathParam, QueryParams};
 use crate::http::params::SessionPath;

@@ -233,7 +233,7 @@ async fn pass(app: &App, caller: &Caller, id: &str, asked: &PassRequest) -> Resu
 #[utoipa::path(
     post, path = "/v1/prompts/{id}/run", operation_id = "run_prompt", tag = "prompts", params(PromptPath), request_body = TurnRequest,
     responses(
-        (status = 200, description = "What the run came to.", body = TurnResult),
+        (status = 200, description = "The outcome of the run.", body = TurnResult),
         Refused, NotThere, Conflict, Form, Unusable, Failed,
     )
 )]

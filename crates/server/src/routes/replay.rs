@@ -11,8 +11,7 @@ use futures::stream;
 use serde_json::Value;
 
 use super::events::{Follow, sse};
-use crate::events::log::{TurnEvent, event_range};
-use crate::events::turn_key::TurnKey;
+use crate::events::log::{TurnEvent, TurnKey, event_range};
 use crate::{App, Problem};
 
 /// Responds with the events of the turn that a key began before, from its first event; if the turn still runs, as they

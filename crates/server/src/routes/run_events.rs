@@ -227,7 +227,7 @@ impl FollowRun {
         }
     }
 
-    /// Whether the run went with its session: then nothing comes any more.
+    /// Whether the run was deleted with its session, so no event follows.
     async fn is_gone(&self) -> bool {
         matches!(self.runs.info(&self.run).await, Err(RunError::NotFound { .. }))
     }

@@ -154,7 +154,7 @@ async fn stream(
         biased;
         turn_key = turn_key => turn_key.ok(),
         outcome = &mut outcome => {
-            // It was refused, or had its turn before.
+            // It was refused, or its key began a turn before.
             let outcome = outcome.map_err(|_| gone())?.map_err(problem_of)?;
             return Ok(replayed(&session, &outcome));
         }

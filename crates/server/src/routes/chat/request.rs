@@ -27,7 +27,7 @@ pub(crate) struct ChatRequest {
     pub(crate) settings: Settings,
     pub(crate) stream: bool,
     pub(crate) include_usage: bool,
-    /// Whom the request is for.
+    /// The end user, as named by the client.
     pub(crate) user: Option<String>,
     pub(crate) metadata: Map<String, Value>,
     /// The prompt's input, which OpenAI has no place for: `{"contexture": {"input": …}}`.
