@@ -5,11 +5,12 @@ use contexture_history::TurnStatus;
 use contexture_history::compaction::{Strategy, Trigger};
 use contexture_message::{Tokens, ToolCall, ToolOutput, Usage};
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Where a tool call runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunsOn {
     /// In the agent's process.
@@ -20,8 +21,9 @@ pub enum RunsOn {
 }
 
 /// An event of a run. Events are deltas: none repeats what an earlier one contained.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type")]
+#[schemars(rename = "TurnEvent")]
 pub enum Event {
     /// The turn is recorded and running.
     #[serde(rename = "turn.start")]
@@ -155,7 +157,7 @@ pub enum Event {
 }
 
 /// A request for a person's approval of a call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalRequest {
     /// The id of the request.
     pub id: String,
@@ -170,7 +172,7 @@ pub struct ApprovalRequest {
 }
 
 /// The report of a compaction.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CompactionReport {
     /// How the range was chosen.
     pub strategy: Strategy,
@@ -197,8 +199,9 @@ pub struct CompactionReport {
 }
 
 /// What replaces a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "CompactionOutcome")]
 pub enum Made {
     /// The summarizer's summary.
     Summary,

@@ -28,7 +28,7 @@ pub use item::cost::item_cost;
 pub use item::fact::{Fact, FactKind};
 pub use item::wording::{envelope_part, interrupted};
 pub use item::{
-    Application, Archived, Body, Change, Cost, Envelope, EnvelopeTag, Item, Seq, Strategy, Summary,
+    Application, Archived, Body, Change, Cost, Envelope, EnvelopeTag, Item, ItemDocument, Seq, Strategy, Summary,
     SystemEvent, Timestamp, TurnNo, TurnStatus, Visibility,
 };
 pub use redact::{Redact, RedactError, RedactRule, redact};

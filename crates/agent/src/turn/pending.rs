@@ -3,6 +3,7 @@
 use contexture_history::{TurnNo, TurnStatus};
 use contexture_message::ToolCall;
 use contexture_session::Thread;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -25,7 +26,7 @@ pub struct Pending {
 }
 
 /// A call that needs a person's decision. The token that decides it was returned once and is not stored.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PendingApproval {
     /// The id of the request.
     pub id: String,

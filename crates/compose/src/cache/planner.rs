@@ -16,6 +16,7 @@
 use std::time::Duration;
 
 use contexture_message::{CacheRules, Price, Tokens};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::is_expired;
@@ -46,7 +47,7 @@ pub struct Prospect {
 }
 
 /// The decision about an edit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EditDecision {
     /// The name of the edit.
     pub edit: String,

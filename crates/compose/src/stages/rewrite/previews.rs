@@ -9,13 +9,14 @@ use std::collections::HashMap;
 
 use contexture_history::compaction::{self, Frontier, PreviewedTurns, preview_turns};
 use contexture_message::{TokenCounter, Tokens};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Rewritten;
 use crate::{Conversation, ResultView, Turn};
 
 /// A tool result that the model sees as a preview.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShortenedResult {
     /// The id of its turn.
     pub turn: String,
