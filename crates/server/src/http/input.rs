@@ -250,7 +250,7 @@ mod tests {
             Err(problem) => serde_json::to_string(&problem).unwrap_or_default(),
         };
         let twice = read(r#"{"input": {"plan": "free", "plan": "pro"}}"#);
-        assert!(twice.contains("the key `plan` stands there twice at line 1 column 28"), "{twice}");
+        assert!(twice.contains("duplicate key `plan` at line 1 column 28"), "{twice}");
         assert!(twice.contains(r#""code":"body_invalid""#) && twice.contains(r#""at":"input""#), "{twice}");
         let rounded = read(r#"{"input": {"id": 12345678901234567890123}}"#);
         assert!(

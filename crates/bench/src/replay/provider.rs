@@ -1,4 +1,4 @@
-//! What is behind a provider's address: its cache, its prices, and a count of everything.
+//! A simulated provider: its cache, its prices, and a tally of all calls.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Provider {
     /// All providers.
     pub const ALL: [Provider; 3] = [Provider::Openai, Provider::OpenaiResponses, Provider::Anthropic];
 
-    /// Returns how it is spoken to.
+    /// Returns its dialect.
     pub fn dialect(self) -> Dialect {
         match self {
             Provider::Openai => Dialect::Openai,
@@ -41,12 +41,12 @@ impl Provider {
         }
     }
 
-    /// Returns what is known of the model.
+    /// Returns the known facts about the model.
     pub fn facts(self) -> ModelFacts {
         Catalogue::standard().facts(self.model())
     }
 
-    /// Returns the counter that all sides use.
+    /// Returns the counter that all strategies use.
     pub fn counter(self) -> Arc<dyn TokenCounter> {
         counter_for(Some(self.model()))
     }
@@ -72,14 +72,14 @@ impl Provider {
     }
 }
 
-/// Everything that was asked of a provider.
+/// The totals of all calls to a provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// How many calls there were.
+    /// The number of calls.
     pub calls: u64,
-    /// All tokens together.
+    /// The total usage.
     pub usage: Usage,
-    /// What they cost, in USD.
+    /// The total cost in USD.
     pub cost: f64,
     /// The largest input of a call.
     pub largest: u64,
@@ -88,7 +88,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Returns which part of the input was read from the cache, from 0 to 1.
+    /// Returns the share of the input that was read from the cache, from 0 to 1.
     pub fn share(&self) -> f64 {
         match self.usage.input_tokens {
             0 => 0.0,
@@ -97,8 +97,8 @@ impl Tally {
     }
 }
 
-/// One provider during one replay.
-pub struct Desk {
+/// A provider during one replay.
+pub struct SimulatedProvider {
     target: Target,
     cache: PromptCache,
     price: Price,
@@ -107,8 +107,8 @@ pub struct Desk {
     tally: Tally,
 }
 
-impl Desk {
-    /// Returns a desk with an empty cache; fails if the catalogue has no price for the model.
+impl SimulatedProvider {
+    /// Returns a provider with an empty cache; fails if the catalogue has no price for the model.
     pub fn new(provider: Provider, window: Tokens) -> Result<Self, Box<dyn Error>> {
         let price = provider.facts().price.ok_or("the catalogue has no price for the model")?;
         let counter = provider.counter();
@@ -116,7 +116,7 @@ impl Desk {
         Ok(Self { target: provider.target(), cache, price, counter, window, tally: Tally::default() })
     }
 
-    /// Takes a request that is answered with `answer`, and says what it used.
+    /// Processes a request that is answered with `answer`, and returns its usage.
     pub fn call(
         &mut self,
         request: &Request,
@@ -130,13 +130,13 @@ impl Desk {
         self.tally.usage += usage;
         self.tally.cost += self.price.of(usage).unwrap_or_default();
         self.tally.largest = self.tally.largest.max(usage.input_tokens);
-        // The simulation counts ids and a frame for each block, some 2 % that nobody counts before the call.
+        // The simulation counts ids and a frame for each block, about 2 % that is not counted before the call.
         let clearly_more = u64::from(self.window.0) * 105 / 100;
         self.tally.too_large += u64::from(usage.input_tokens > clearly_more);
         Ok(usage)
     }
 
-    /// Returns what was asked so far.
+    /// Returns the totals so far.
     pub fn tally(&self) -> Tally {
         self.tally
     }
