@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use contexture_history::panic_message;
 use contexture_message::Message;
-use futures::future::{BoxFuture, FutureExt};
+use futures_util::future::{BoxFuture, FutureExt};
 
 use super::{Item, Lowering, Made, Node, Spot, Stability};
 use crate::define::ProviderParts;
