@@ -20,8 +20,8 @@ use contexture_session::{IdInvalid, SessionError, StoreError};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::paint::{BLUE, BOLD, CYAN, RED, paint, visible};
-use crate::snippet::{self, Spot};
+use crate::terminal::paint::{BLUE, BOLD, CYAN, RED, paint, visible};
+use crate::terminal::snippet::{self, Spot};
 
 /// The exit status of the process.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -232,7 +232,7 @@ impl From<ProjectError> for Failure {
         let mut problems = err.faults.into_iter().map(Problem::from);
         match problems.next() {
             Some(first) => Self { first: Box::new(first), more: problems.collect(), details: String::new() },
-            None => Failure::new(ErrorCode::FileInvalid, "the project can't be read"),
+            None => Failure::new(ErrorCode::FileInvalid, "cannot read the project"),
         }
     }
 }
@@ -298,7 +298,7 @@ impl From<RunError> for Failure {
             RunError::Store(err) => err.into(),
             RunError::Id(err) => err.into(),
             RunError::NotFound { .. } => failure.hint("`contexture flow runs` lists them"),
-            RunError::Driven { .. } => failure.hint("whoever has it goes on with it; try again later"),
+            RunError::Driven { .. } => failure.hint("another process drives it; try again later"),
             RunError::NoSuchWait { .. } | RunError::Answered { .. } => {
                 failure.hint("`contexture flow show RUN` says what it waits for")
             }

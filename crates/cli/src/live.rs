@@ -10,9 +10,10 @@ use contexture_message::{ToolOutput, Usage};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::output::{self, Screen};
-use crate::paint::{DIM, YELLOW, cut, one_line, paint, visible};
-use crate::wrap::Wrap;
+use crate::output;
+use crate::terminal::paint::{DIM, YELLOW, cut, one_line, paint, visible};
+use crate::terminal::wrap::Wrap;
+use crate::terminal::{Screen, columns};
 
 /// How events are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +69,7 @@ impl Voice {
     /// Enables word wrapping and the progress indicator. Both work only on a terminal.
     pub(crate) fn for_a_person(mut self) -> Self {
         if self.form == Form::Text {
-            self.wrap = self.screen.terminal.then(|| Wrap::new(output::columns()));
+            self.wrap = self.screen.terminal.then(|| Wrap::new(columns()));
             self.sign = io::stderr().is_terminal().then(Sign::default);
         }
         self
@@ -160,7 +161,7 @@ impl Voice {
             Event::TurnStart { .. } => {
                 self.has_spoken = false;
                 // The terminal may have been resized.
-                self.wrap = self.wrap.take().map(|_| Wrap::new(output::columns()));
+                self.wrap = self.wrap.take().map(|_| Wrap::new(columns()));
             }
             Event::ContextCompactionStart { .. } => self.aside("summarising older turns …", false),
             Event::ContextCompactionEnd(report) | Event::Compaction(report) => {
@@ -224,7 +225,7 @@ impl Voice {
         self.write(rest.as_bytes());
         if std::mem::take(&mut self.in_line) {
             self.write(b"\n");
-            self.wrap = self.wrap.take().map(|_| Wrap::new(output::columns()));
+            self.wrap = self.wrap.take().map(|_| Wrap::new(columns()));
         }
     }
 
@@ -257,7 +258,7 @@ impl Voice {
         if let Err(err) = out.write_all(bytes).and_then(|()| out.flush()) {
             self.is_mute = true;
             if err.kind() != io::ErrorKind::BrokenPipe {
-                output::warn(&format!("standard output can't be written: {err}"));
+                output::warn(&format!("cannot write to standard output: {err}"));
             }
         }
     }

@@ -5,34 +5,25 @@
 //! terminal and exit codes.
 
 mod args;
-mod bar;
 mod clock;
 mod commands;
-mod dotenv;
 mod error;
 mod live;
-mod models;
 mod output;
-mod paint;
 mod pass;
-mod proxies;
 mod read;
-mod root;
-mod runtime;
-mod snippet;
+mod setup;
 mod stage;
-mod store;
-mod table;
-mod telemetry;
+mod terminal;
 mod transcript;
 mod turn;
-mod type_ahead;
-mod wrap;
 
 use std::process::ExitCode;
 
+use setup::root;
+
 fn main() -> ExitCode {
-    let screen = output::Screen::of_stdout();
+    let screen = terminal::Screen::of_stdout();
     let (json, outcome) = match args::parse(std::env::args_os()) {
         Ok(cli) => {
             let globals = cli.globals.clone();

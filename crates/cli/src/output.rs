@@ -9,40 +9,9 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use crate::error::{Exit, Failure};
-use crate::paint::{DIM, YELLOW, paint, visible};
-use crate::type_ahead;
-
-/// The assumed width of a pipe, in columns.
-const PIPE_WIDTH: usize = 100;
-/// Longer lines are hard to read, however wide the terminal is.
-const MAX_WIDTH: usize = 140;
-
-/// The capabilities of standard output.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Screen {
-    /// The width in columns.
-    pub(crate) width: usize,
-    /// Whether it is a terminal, which can show block and line characters. Pipes get only ASCII.
-    pub(crate) terminal: bool,
-}
-
-impl Screen {
-    /// A pipe or a file.
-    pub(crate) const PIPE: Screen = Screen { width: PIPE_WIDTH, terminal: false };
-
-    /// Returns the current capabilities of standard output.
-    pub(crate) fn of_stdout() -> Self {
-        if !io::stdout().is_terminal() {
-            return Self::PIPE;
-        }
-        Self { width: columns().clamp(60, MAX_WIDTH), terminal: true }
-    }
-}
-
-/// Returns the current width of the terminal in columns.
-pub(crate) fn columns() -> usize {
-    terminal_size::terminal_size().map_or(PIPE_WIDTH, |(width, _)| usize::from(width.0))
-}
+use crate::terminal::Screen;
+use crate::terminal::paint::{DIM, YELLOW, paint, visible};
+use crate::terminal::type_ahead;
 
 /// The reply of a command.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -130,7 +99,7 @@ pub(crate) fn print(screen: Screen, json: bool, outcome: Result<Reply, Failure>)
     };
     match written {
         Err(err) if err.kind() != io::ErrorKind::BrokenPipe => {
-            let _ = writeln!(io::stderr(), "error[write_failed]: standard output can't be written: {err}");
+            let _ = writeln!(io::stderr(), "error[write_failed]: cannot write to standard output: {err}");
             ExitCode::from(Exit::World.code())
         }
         _ => ExitCode::from(exit.code()),

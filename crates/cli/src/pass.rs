@@ -11,11 +11,11 @@ use serde_json::{Map, Value};
 use crate::args::{CallArgs, Globals, InputArgs, ResolveArgs, ScopeArgs};
 use crate::clock;
 use crate::error::Failure;
-use crate::models;
 use crate::output;
 use crate::read;
-use crate::root;
-use crate::runtime;
+use crate::setup::models;
+use crate::setup::root;
+use crate::setup::runtime;
 
 /// The setup that all passes of one prompt share.
 pub(crate) struct Passes<'a> {

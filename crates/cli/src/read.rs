@@ -10,7 +10,7 @@ use contexture_message::{ErrorCode, JsonFaultKind, json_fault};
 use serde_json::{Map, Value};
 
 use crate::error::Failure;
-use crate::snippet::Spot;
+use crate::terminal::snippet::Spot;
 use crate::transcript;
 
 /// The maximum size of a file or of standard input.
@@ -48,7 +48,7 @@ fn limited(path: &str, max: u64) -> Result<String, Failure> {
     };
     let bytes = bytes.map_err(|err| match err.kind() {
         io::ErrorKind::NotFound => missing(name),
-        _ => Failure::new(ErrorCode::NotFound, format!("`{name}` can't be read: {err}")).at(name),
+        _ => Failure::new(ErrorCode::NotFound, format!("cannot read `{name}`: {err}")).at(name),
     })?;
     if bytes.len() as u64 > max {
         return Err(Failure::input(format!("`{name}` is larger than {max} bytes")).at(name));

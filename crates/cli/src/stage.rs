@@ -17,13 +17,13 @@ use serde_json::{Number, Value};
 
 use crate::args::{Globals, ResolveArgs, TalkArgs};
 use crate::error::Failure;
-use crate::models::{self, Models};
 use crate::pass;
 use crate::read;
-use crate::root;
-use crate::runtime;
-use crate::store::{self, Missing, Place, open_store};
-use crate::telemetry::{self, Telemetry};
+use crate::setup::models::{self, Models};
+use crate::setup::root;
+use crate::setup::runtime;
+use crate::setup::store::{self, Missing, Place, open_store};
+use crate::setup::telemetry::{self, Telemetry};
 
 /// The default prompt of `chat`, for projects that have none.
 const CHAT: (&str, &str) = ("prompts/chat.md", include_str!("../templates/chat.md"));

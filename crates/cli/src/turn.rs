@@ -12,7 +12,7 @@ use futures::StreamExt;
 use crate::error::Exit;
 use crate::live::Voice;
 use crate::output;
-use crate::type_ahead;
+use crate::terminal::type_ahead;
 
 /// The interval between frames of the progress indicator.
 const TICK: Duration = Duration::from_millis(120);

@@ -48,7 +48,7 @@ pub use define::{
 };
 pub use error::{BoxError, Error, ErrorKind, InputFault};
 pub use evaluated::{Reuse, Timing};
-pub use futures::future::BoxFuture;
+pub use futures_util::future::BoxFuture;
 pub use lower::{MAX_DEPTH, is_tool_name};
 pub use options::{
     Absence, Additions, CacheState, CallOverrides, Conversation, InFlightTurn, ResolveOptions, ResultView,

@@ -294,7 +294,7 @@ impl Findings<'_> {
                 (None, Volatility::Turn) => changing = Some(placed.name.clone()),
                 (Some(first), Volatility::Static) => {
                     let message = format!(
-                        "{} never changes but stands behind {first}, which changes each turn: caches can't keep it",
+                        "{} never changes but follows {first}, which changes each turn: caches cannot keep it",
                         placed.name
                     );
                     let hint = match first == own {

@@ -22,7 +22,7 @@ pub(crate) enum FlowCommand {
     /// Draw a flow, for Mermaid or as SVG.
     #[command(after_help = help::FLOW_GRAPH)]
     Graph(FlowGraphArgs),
-    /// Run a flow: it is driven until it is over, or waits for somebody.
+    /// Run a flow: it is driven until it is over, or waits for an answer.
     #[command(after_help = help::FLOW_RUN)]
     Run(FlowRunArgs),
     /// List runs.
@@ -45,7 +45,7 @@ pub(crate) struct DriveArgs {
     /// Print every event of the run as a line of JSON.
     #[arg(long)]
     pub(crate) events: bool,
-    /// Ask nobody: a run that waits is left.
+    /// Do not ask: leave a run that waits.
     #[arg(long)]
     pub(crate) detach: bool,
     /// Approve every tool call that asks for it.

@@ -54,7 +54,7 @@ Examples:
   contexture chat --last
   printf 'Hello\\nWhat did I say?\\n' | contexture chat --session test-1
 
-A line is a turn; one that ends in `\\` goes on. `/help` lists the commands. Ctrl-C stops an answer,
+A line is a turn; one that ends in `\\` continues. `/help` lists the commands. Ctrl-C stops an answer,
 Ctrl-D leaves. In a pipe the answers alone go to standard output.";
 
 pub(super) const COMPACT: &str = "\
@@ -177,7 +177,7 @@ Examples:
   contexture flow run research --input @topic.json --detach --json
 
 What the run waits for is asked on the terminal, or read from standard input, a line each. At the
-end of the input, and on Ctrl-C, the run is left as it is; `contexture flow resume` goes on with
+end of the input, and on Ctrl-C, the run is left as it is; `contexture flow resume` continues
 it. Exit codes: 0 completed, 1 it waits, 3 it failed or was cancelled.";
 
 pub(super) const FLOW_RESUME: &str = "\

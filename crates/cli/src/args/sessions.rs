@@ -39,7 +39,7 @@ pub(crate) enum SessionsCommand {
     /// List what was summarised or left out, and show what an archive covers.
     #[command(after_help = help::SESSIONS_ARCHIVES)]
     Archives(ArchivesArgs),
-    /// Have the frozen prefix of a session evaluated anew at its next turn.
+    /// Have the frozen prefix of a session evaluated again at its next turn.
     Refresh {
         /// The session.
         id: String,

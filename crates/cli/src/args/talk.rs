@@ -51,7 +51,7 @@ pub(crate) struct RunArgs {
     /// A reminder for this turn, hidden behind what the user says. Can be repeated.
     #[arg(long = "remind", value_name = "TEXT", help_heading = "Conversation")]
     pub(crate) reminders: Vec<String>,
-    /// Evaluate the blocks of the frozen prefix anew, although what they said is pinned in the session.
+    /// Evaluate the blocks of the frozen prefix again, although what they said is pinned in the session.
     #[arg(long, requires = "session", help_heading = "Conversation")]
     pub(crate) refresh: bool,
     /// The same key again gives the first answer, not a second one.
@@ -93,7 +93,7 @@ pub(crate) struct CompactArgs {
     /// An isolated thread of the session; by default its main one.
     #[arg(long, value_name = "THREAD")]
     pub(crate) thread: Option<String>,
-    /// Take the newest archive back instead: the model reads again what it covers. Calls nobody.
+    /// Take the newest archive back instead: the model reads again what it covers. Calls no model.
     #[arg(long, conflicts_with_all = ["prompt", "model", "provider", "input", "sets"])]
     pub(crate) undo: bool,
     #[command(flatten)]

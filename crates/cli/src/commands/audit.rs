@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 
 use crate::args::{AuditArgs, Globals, StoreArgs};
 use crate::error::Failure;
-use crate::output::{Reply, Screen};
-use crate::paint::{BOLD, DIM};
-use crate::runtime;
-use crate::store::{Missing, open_both, place};
-use crate::table::{Align, Cell, Table};
+use crate::output::Reply;
+use crate::setup::runtime;
+use crate::setup::store::{Missing, open_both, place};
+use crate::terminal::Screen;
+use crate::terminal::paint::{BOLD, DIM};
+use crate::terminal::table::{Align, Cell, Table};
 
 pub(super) fn run(args: &AuditArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     let place = place(&StoreArgs { store: args.store.clone(), tenant: String::new() }, globals)?;

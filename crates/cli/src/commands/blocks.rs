@@ -7,10 +7,12 @@ use serde_json::{Value, json};
 
 use crate::args::{BlocksArgs, BlocksCommand, Globals, PreviewArgs};
 use crate::error::Failure;
-use crate::output::{Reply, Screen};
-use crate::paint::{BOLD, DIM, RED, joined, one_line, paint, visible, wrapped};
-use crate::table::{Align, Cell, Table};
-use crate::{pass, read, root, runtime};
+use crate::output::Reply;
+use crate::setup::{root, runtime};
+use crate::terminal::Screen;
+use crate::terminal::paint::{BOLD, DIM, RED, joined, one_line, paint, visible, wrapped};
+use crate::terminal::table::{Align, Cell, Table};
+use crate::{pass, read};
 
 pub(super) fn run(args: &BlocksArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     let project = root::open(globals)?;

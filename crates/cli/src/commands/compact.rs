@@ -11,10 +11,10 @@ use crate::args::{CompactArgs, Globals, StoreArgs, TalkArgs};
 use crate::error::Failure;
 use crate::live::compaction_line;
 use crate::output::{self, Reply};
-use crate::paint::one_line;
+use crate::setup::store::{Missing, open_store, place};
+use crate::setup::{root, runtime};
 use crate::stage::{Stage, session_config};
-use crate::store::{Missing, open_store, place};
-use crate::{root, runtime};
+use crate::terminal::paint::one_line;
 
 pub(super) fn run(args: CompactArgs, globals: &Globals) -> Result<Reply, Failure> {
     if args.undo {

@@ -8,11 +8,12 @@ use serde_json::Value;
 use super::inspect::slot_style;
 use crate::args::{DiffArgs, Globals};
 use crate::error::{Exit, Failure};
-use crate::output::{Reply, Screen};
-use crate::paint::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, one_line, paint, visible};
+use crate::output::Reply;
 use crate::pass::Passes;
 use crate::read;
-use crate::table::{Align, Cell, Table};
+use crate::terminal::Screen;
+use crate::terminal::paint::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, one_line, paint, visible};
+use crate::terminal::table::{Align, Cell, Table};
 
 /// One of the two passes.
 struct Side {

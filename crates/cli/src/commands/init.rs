@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::args::{Globals, InitArgs};
 use crate::error::Failure;
 use crate::output::Reply;
-use crate::paint::{BOLD, GREEN, paint, visible};
+use crate::terminal::paint::{BOLD, GREEN, paint, visible};
 
 /// The files of the new project.
 const FILES: [(&str, &str); 7] = [
@@ -57,9 +57,8 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
         fs::OpenOptions::new().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
     };
     let name = shown(path.to_owned());
-    create().map_err(|err| {
-        Failure::new(ErrorCode::WriteFailed, format!("`{name}` can't be written: {err}")).at(name)
-    })
+    create()
+        .map_err(|err| Failure::new(ErrorCode::WriteFailed, format!("cannot write `{name}`: {err}")).at(name))
 }
 
 fn page(dir: &Path, files: &[&str]) -> String {

@@ -9,14 +9,15 @@ use serde_json::json;
 
 use super::resolve::counted;
 use crate::args::{Globals, ResolveArgs};
-use crate::bar::{bar, gauge, percent};
 use crate::error::Failure;
-use crate::output::{Reply, Screen};
-use crate::paint::{
+use crate::output::Reply;
+use crate::stage;
+use crate::terminal::Screen;
+use crate::terminal::bar::{bar, gauge, percent};
+use crate::terminal::paint::{
     BLUE, BOLD, CYAN, DIM, GREEN, MAGENTA, PLAIN, RED, YELLOW, behind, cut, joined, one_line, paint, width,
 };
-use crate::stage;
-use crate::table::{Align, Cell, Table};
+use crate::terminal::table::{Align, Cell, Table};
 
 /// Faster contributors are not listed one by one.
 const SLOW_MS: f64 = 1.0;
@@ -297,7 +298,7 @@ pub(super) mod tests {
     use contexture_project::{InMemory, Project};
 
     use super::{page, width};
-    use crate::output::Screen;
+    use crate::terminal::Screen;
 
     /// A pass with long names, many tokens, reasons and warnings.
     pub(crate) fn pass() -> Pass {

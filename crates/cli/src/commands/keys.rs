@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 
 use crate::args::{Globals, KeysArgs, KeysCommand, NewKeyArgs, StoreArgs};
 use crate::error::Failure;
-use crate::output::{Reply, Screen};
-use crate::paint::{BOLD, DIM, GREEN, paint};
-use crate::runtime;
-use crate::store::{Missing, open_both, place};
-use crate::table::{Align, Cell, Table};
+use crate::output::Reply;
+use crate::setup::runtime;
+use crate::setup::store::{Missing, open_both, place};
+use crate::terminal::Screen;
+use crate::terminal::paint::{BOLD, DIM, GREEN, paint};
+use crate::terminal::table::{Align, Cell, Table};
 
 /// The actor in the audit log.
 const ACTOR: &str = "cli";

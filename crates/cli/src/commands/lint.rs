@@ -8,10 +8,11 @@ use serde_json::json;
 use super::resolve::counted;
 use crate::args::{Globals, LintArgs};
 use crate::error::{Exit, Failure};
-use crate::output::{Reply, Screen};
-use crate::paint::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, one_line, paint, wrapped};
-use crate::root;
-use crate::snippet::{self, Spot};
+use crate::output::Reply;
+use crate::setup::root;
+use crate::terminal::Screen;
+use crate::terminal::paint::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, one_line, paint, wrapped};
+use crate::terminal::snippet::{self, Spot};
 
 pub(super) fn run(args: &LintArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     let (project, dir) = root::open_with_dir(globals)?;

@@ -24,7 +24,8 @@ mod wire;
 
 use crate::args::{Cli, Command};
 use crate::error::Failure;
-use crate::output::{Reply, Screen};
+use crate::output::Reply;
+use crate::terminal::Screen;
 
 /// Runs a command.
 pub(crate) fn run(cli: Cli, screen: Screen) -> Result<Reply, Failure> {

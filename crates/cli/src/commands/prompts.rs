@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use crate::args::Globals;
 use crate::error::Failure;
-use crate::output::{Reply, Screen};
-use crate::paint::{BOLD, DIM, PLAIN, RED, one_line, paint, wrapped};
-use crate::root;
+use crate::output::Reply;
+use crate::setup::root;
+use crate::terminal::Screen;
+use crate::terminal::paint::{BOLD, DIM, PLAIN, RED, one_line, paint, wrapped};
 
 pub(super) fn run(globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     let project = root::open(globals)?;

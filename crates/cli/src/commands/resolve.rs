@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use super::wire;
 use crate::args::{Globals, WireArgs};
 use crate::error::Failure;
-use crate::output::{self, Reply, Screen};
-use crate::paint::{BOLD, CYAN, DIM, YELLOW, behind, joined, one_line, paint, visible, width};
+use crate::output::{self, Reply};
 use crate::stage;
+use crate::terminal::Screen;
+use crate::terminal::paint::{BOLD, CYAN, DIM, YELLOW, behind, joined, one_line, paint, visible, width};
 
 pub(super) fn run(args: &WireArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     let (pass, catalogue) = stage::resolve(&args.resolve, globals)?;
@@ -174,7 +175,7 @@ pub(super) fn counted(n: usize, word: &str) -> String {
 mod tests {
     use super::{totals, width};
     use crate::commands::inspect::tests::pass;
-    use crate::output::Screen;
+    use crate::terminal::Screen;
 
     #[test]
     fn the_totals_are_not_wider_than_the_screen() {

@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 use crate::args::{Globals, RunArgs};
 use crate::error::{Exit, Failure};
 use crate::live::{Form, Voice};
-use crate::output::{Reply, Screen};
+use crate::output::Reply;
 use crate::read;
-use crate::runtime;
+use crate::setup::runtime;
+use crate::setup::store::{Missing, Place};
 use crate::stage::{Stage, existing};
-use crate::store::{Missing, Place};
+use crate::terminal::Screen;
 use crate::turn::{Approver, Ask, Played, play};
 
 pub(super) fn run(args: &RunArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {

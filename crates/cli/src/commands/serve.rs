@@ -15,13 +15,13 @@ use serde_json::json;
 
 use crate::args::{Globals, ServeArgs};
 use crate::error::{Exit, Failure};
-use crate::models::{self, Models};
 use crate::output::{self, Reply};
-use crate::root;
-use crate::runtime;
+use crate::setup::models::{self, Models};
+use crate::setup::root;
+use crate::setup::runtime;
+use crate::setup::store::{self, Missing, Opened, Place, open_both};
+use crate::setup::telemetry::{self, Usual};
 use crate::stage::{agent_builder, session_config};
-use crate::store::{self, Missing, Opened, Place, open_both};
-use crate::telemetry::{self, Usual};
 
 /// How long the server may take to stop after the grace period of its turns, to write their results.
 const LAST_GRACE: Duration = Duration::from_secs(4);

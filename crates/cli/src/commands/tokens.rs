@@ -5,10 +5,11 @@ use serde_json::json;
 
 use crate::args::TokensArgs;
 use crate::error::Failure;
-use crate::output::{Reply, Screen};
-use crate::paint::{BOLD, DIM, paint};
+use crate::output::Reply;
 use crate::read;
-use crate::table::{Align, Cell, Table};
+use crate::terminal::Screen;
+use crate::terminal::paint::{BOLD, DIM, paint};
+use crate::terminal::table::{Align, Cell, Table};
 
 pub(super) fn run(args: &TokensArgs, as_json: bool, screen: Screen) -> Result<Reply, Failure> {
     if args.files.iter().filter(|it| *it == "-").count() > 1 {

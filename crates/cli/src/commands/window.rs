@@ -8,8 +8,8 @@ use super::resolve::counted;
 use crate::args::{FormatArg, WindowArgs};
 use crate::error::Failure;
 use crate::output::Reply;
-use crate::paint::{BOLD, DIM, GREEN, YELLOW, one_line, paint};
 use crate::read;
+use crate::terminal::paint::{BOLD, DIM, GREEN, YELLOW, one_line, paint};
 use crate::transcript::{Format, Json, Transcript, Windowed, reason};
 
 /// Further repairs are only counted.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use contexture_history::panic_message;
 use contexture_template::{Globals, Mode, Partials, RenderConfig};
-use futures::FutureExt;
+use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

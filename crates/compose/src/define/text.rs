@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use contexture_template::{Partials, Template, Variable};
-use futures::future::BoxFuture;
+use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 
 use super::{Call, Scope};

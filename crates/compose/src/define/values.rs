@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use contexture_template::Variable;
-use futures::future::{BoxFuture, FutureExt};
+use futures_util::future::{BoxFuture, FutureExt};
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -160,12 +160,12 @@ impl TagValue {
             TagValue::Function(function) => (function.0)(call.clone()),
             TagValue::Object(values) => async move {
                 let each = values.values().map(|it| it.evaluate(call));
-                let done = futures::future::try_join_all(each).await?;
+                let done = futures_util::future::try_join_all(each).await?;
                 Ok(Value::Object(values.keys().cloned().zip(done).collect::<Map<_, _>>()))
             }
             .boxed(),
             TagValue::List(values) => {
-                futures::future::try_join_all(values.iter().map(|it| it.evaluate(call)))
+                futures_util::future::try_join_all(values.iter().map(|it| it.evaluate(call)))
                     .map(|it| it.map(Value::Array))
                     .boxed()
             }

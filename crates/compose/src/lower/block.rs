@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use futures::future::{BoxFuture, FutureExt};
+use futures_util::future::{BoxFuture, FutureExt};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{EntryPosition, LoweredEntry, Lowering, Node, Stability};

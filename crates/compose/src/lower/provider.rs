@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use contexture_history::panic_message;
 use contexture_message::Message;
-use futures::future::{BoxFuture, FutureExt};
+use futures_util::future::{BoxFuture, FutureExt};
 
 use super::{EntryPosition, Item, LoweredEntry, Lowering, Node, Stability};
 use crate::define::ProviderParts;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use futures::future::{BoxFuture, FutureExt};
+use futures_util::future::{BoxFuture, FutureExt};
 
 /// Measures time and waits.
 ///
@@ -34,7 +34,7 @@ impl Clock for StoppedClock {
     }
 
     fn sleep(&self, _duration: Duration) -> BoxFuture<'static, ()> {
-        futures::future::pending().boxed()
+        futures_util::future::pending().boxed()
     }
 
     fn runs(&self) -> bool {
@@ -72,7 +72,7 @@ impl Clock for ManualClock {
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         let until = self.now().saturating_add(duration);
         let state = Arc::clone(&self.0);
-        futures::future::poll_fn(move |cx| {
+        futures_util::future::poll_fn(move |cx| {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             if state.now >= until {
                 return Poll::Ready(());

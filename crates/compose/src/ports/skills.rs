@@ -1,6 +1,6 @@
 //! The port that lists and loads skills.
 
-use futures::future::{BoxFuture, FutureExt};
+use futures_util::future::{BoxFuture, FutureExt};
 
 use crate::BoxError;
 

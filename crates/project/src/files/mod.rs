@@ -71,7 +71,7 @@ pub enum FilesError {
         path: String,
     },
     /// Any other I/O error.
-    #[error("`{path}` can't be read: {source}")]
+    #[error("cannot read `{path}`: {source}")]
     Io {
         /// The path.
         path: String,
@@ -93,7 +93,7 @@ impl FilesError {
                 "the file is a link that leads out of the project; such links are not followed".to_owned()
             }
             FilesError::LinkNowhere { .. } => "the file is a link that leads nowhere".to_owned(),
-            FilesError::Io { source, .. } => format!("the file can't be read: {source}"),
+            FilesError::Io { source, .. } => format!("cannot read the file: {source}"),
         }
     }
 

@@ -179,10 +179,8 @@ fn remarks(
         }
         (BlockMessage::System, BlockScope::Turn, _) => remark(
             "cache_order",
-            format!(
-                "{source} changes each turn and stands before the history: caches can't keep the history"
-            ),
-            Some("set `message: user`: it then stands behind the history"),
+            format!("{source} changes each turn and precedes the history: caches cannot keep the history"),
+            Some("set `message: user`: it then follows the history"),
         ),
         (BlockMessage::System, BlockScope::Conversation, BlockMode::RealTime)
         | (BlockMessage::User, _, _) => {}

@@ -346,7 +346,9 @@ fn remarks(reader: &mut Reader<'_>, body: &Body) {
     for (name, place) in &body.overlooked {
         reader.remark(Remark {
             code: "section_overlooked",
-            message: format!("`<{name}>` does not start a line, so it is no section and its text is ignored"),
+            message: format!(
+                "`<{name}>` does not start a line, so it is not a section and its text is ignored"
+            ),
             place: *place,
             hint: Some("begin a new line before the tag"),
         });
@@ -354,7 +356,7 @@ fn remarks(reader: &mut Reader<'_>, body: &Body) {
     if let Some(place) = body.outside.filter(|_| body.system.is_some()) {
         reader.remark(Remark {
             code: "text_outside",
-            message: "the text stands outside of all sections, so it is ignored".to_owned(),
+            message: "this text is outside of all sections, so it is ignored".to_owned(),
             place,
             hint: Some("move it into a section, or delete it"),
         });

@@ -138,7 +138,7 @@ fn check_parameters(schema: &Value) -> Result<(), Problem> {
             }
         }
     }
-    SchemaValidator::check(schema).map_err(|err| Problem::invalid(format!("the schema can't be used: {err}")))
+    SchemaValidator::check(schema).map_err(|err| Problem::invalid(format!("invalid schema: {err}")))
 }
 
 /// Returns a hint that shows how to declare one argument.

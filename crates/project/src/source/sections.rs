@@ -61,7 +61,7 @@ pub(crate) fn sections(body: &str, first_line: usize) -> (Body, Vec<Problem>) {
     }
     found.context_in_system = found.system.as_ref().is_some_and(|it| holds_context(&it.text));
     if let (true, Some(context)) = (found.context_in_system, &found.context) {
-        let message = "section `<context>` stands inside `<system>` and again outside of it";
+        let message = "section `<context>` appears both inside and outside of `<system>`";
         problems.push(Problem::invalid(message).at(context.tag));
     }
     for section in [&mut found.system, &mut found.user, &mut found.context] {
@@ -140,7 +140,7 @@ impl Reading<'_> {
         match slot {
             Some(first) => {
                 let (one, other) = (first.tag.line, section.tag.line);
-                let message = format!("section `<{name}>` stands on line {one} and again on line {other}");
+                let message = format!("section `<{name}>` appears on line {one} and again on line {other}");
                 self.problems.push(Problem::invalid(message).at(section.tag));
             }
             None => *slot = Some(section),

@@ -230,7 +230,7 @@ impl Builder<'_> {
 
     fn alias(&mut self, anchor: usize, place: Place) -> Result<(), Problem> {
         let Some(node) = self.anchors.get(&anchor) else {
-            return Err(Problem::invalid("an alias stands inside the value that it repeats").at(place));
+            return Err(Problem::invalid("an alias is inside the value that it repeats").at(place));
         };
         self.copied = self.copied.saturating_add(node.weight());
         if self.copied > MAX_COPIED {
@@ -258,7 +258,7 @@ impl Builder<'_> {
                 Some((key, place)) => match lines.get(&key) {
                     Some(first) => {
                         let message =
-                            format!("key `{key}` stands on line {first} and again on line {}", place.line);
+                            format!("key `{key}` appears on line {first} and again on line {}", place.line);
                         self.problems.push(Problem::invalid(message).at(place));
                     }
                     None => {

@@ -171,9 +171,9 @@ fn lint_looks_at_blocks() {
     blocks/broken.md:2:1: error[unknown_field]: unknown field `x`
     blocks/cached.md:1:1: warning[cached_volatile]: block:cached is `cached` but reads `input.b`: a thread keeps what it said first
     blocks/cached.md:1:4: warning[input_undeclared]: `input.b` is read, but no `input` schema declares it
-    blocks/clock.md:1:1: warning[cache_order]: block:clock changes each turn and stands before the history: caches can't keep the history
+    blocks/clock.md:1:1: warning[cache_order]: block:clock changes each turn and precedes the history: caches cannot keep the history
     blocks/empty.md:1:1: warning[empty_block]: the block has no text
-    prompts/p.md:3:22: warning[cache_order]: context:c never changes but stands behind block:live, which changes each turn: caches can't keep it
+    prompts/p.md:3:22: warning[cache_order]: context:c never changes but follows block:live, which changes each turn: caches cannot keep it
     ");
 }
 

@@ -234,7 +234,7 @@ fn sub_flows_that_are_unknown_or_circular_or_broken_are_named() {
 #[test]
 fn what_is_no_yaml_is_told_with_its_place() {
     insta::assert_snapshot!(faults_of("nodes:\n  a: {type: transform\nedges: []\n"), @"flows/f.yaml:3:6 file_invalid: this is not YAML: while parsing a flow mapping, did not find expected ',' or '}' [close every bracket and quote before this place]");
-    insta::assert_snapshot!(faults_of("nodes: {}\nedges: []\nnodes: {}\n"), @"flows/f.yaml:3:1 file_invalid: key `nodes` stands on line 1 and again on line 3");
+    insta::assert_snapshot!(faults_of("nodes: {}\nedges: []\nnodes: {}\n"), @"flows/f.yaml:3:1 file_invalid: key `nodes` appears on line 1 and again on line 3");
     insta::assert_snapshot!(faults_of("- a\n- b\n"), @"flows/f.yaml:1:1 flow_invalid: a flow is a map of fields, not a list");
     insta::assert_snapshot!(faults_of("nodes: [a]\nedges: {}\n"), @r"
     flows/f.yaml:1:1 flow_invalid: `nodes` is a map of names and nodes, not a list

@@ -106,8 +106,8 @@ fn a_static_entry_behind_a_changing_one_is_found() {
         ("contexts/d.md", "---\nmessage: user\n---\nD."),
     ];
     insta::assert_snapshot!(linted(&files), @r"
-    prompts/p.md:4:5: warning[cache_order]: context:b never changes but stands behind context:a, which changes each turn: caches can't keep it [set `cached: true`, or move it to the front of `use`]
-    prompts/p.md:6:14: warning[cache_order]: context:note never changes but stands behind context:a, which changes each turn: caches can't keep it [set `cached: true`, or move it to the front of `use`]
+    prompts/p.md:4:5: warning[cache_order]: context:b never changes but follows context:a, which changes each turn: caches cannot keep it [set `cached: true`, or move it to the front of `use`]
+    prompts/p.md:6:14: warning[cache_order]: context:note never changes but follows context:a, which changes each turn: caches cannot keep it [set `cached: true`, or move it to the front of `use`]
     ");
     let own = [
         ("prompts/p.md", "---\nuse: [b, c, v]\n---\nOwn {{ input.x }}."),
@@ -116,8 +116,8 @@ fn a_static_entry_behind_a_changing_one_is_found() {
         ("contexts/v.md", "---\nvalues: {v: x}\n---\n"),
     ];
     insta::assert_snapshot!(linted(&own), @r"
-    prompts/p.md:2:7: warning[cache_order]: context:b never changes but stands behind the prompt's own text, which changes each turn: caches can't keep it [move what changes out of the prompt's own text, such as to a context behind the others]
-    prompts/p.md:2:10: warning[cache_order]: context:c never changes but stands behind the prompt's own text, which changes each turn: caches can't keep it [move what changes out of the prompt's own text, such as to a context behind the others]
+    prompts/p.md:2:7: warning[cache_order]: context:b never changes but follows the prompt's own text, which changes each turn: caches cannot keep it [move what changes out of the prompt's own text, such as to a context behind the others]
+    prompts/p.md:2:10: warning[cache_order]: context:c never changes but follows the prompt's own text, which changes each turn: caches cannot keep it [move what changes out of the prompt's own text, such as to a context behind the others]
     ");
     let mut arranged = files;
     arranged[0].1 = "---\ncache: {arrange: cache_first}\nuse: [a, b, c, d]\n---\nOwn.";
@@ -143,7 +143,7 @@ fn small_slips_are_found() {
     contexts/unused.md:1:1: warning[context_unused]: no prompt uses the context `unused`
     prompts/empty.md:1:1: warning[empty_prompt]: the prompt has no text
     prompts/p.md:2:9: warning[tool_undescribed]: tool `find` has no description [a model decides by the description whether to call a tool]
-    prompts/p.md:5:19: warning[section_overlooked]: `<user>` does not start a line, so it is no section and its text is ignored [begin a new line before the tag]
+    prompts/p.md:5:19: warning[section_overlooked]: `<user>` does not start a line, so it is not a section and its text is ignored [begin a new line before the tag]
     skills/s/SKILL.md:2:1: warning[skill_incomplete]: the skill has no `description` [a model decides by name and description whether to load a skill]
     ");
 }

@@ -41,7 +41,7 @@ fn a_context_section_inside_the_system_text_stands_exactly_there_once() {
     B
     ");
     let twice = format!("{text}\n<context>x</context>");
-    insta::assert_snapshot!(faults_of(&twice), @"prompts/p.md:11:1 file_invalid: section `<context>` stands inside `<system>` and again outside of it");
+    insta::assert_snapshot!(faults_of(&twice), @"prompts/p.md:11:1 file_invalid: section `<context>` appears both inside and outside of `<system>`");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_context_section_owns_the_position() {
 #[test]
 fn unclosed_and_repeated_sections_are_faults() {
     insta::assert_snapshot!(faults_of("a\n<system>\nb\n<user>c</user>"), @"prompts/p.md:2:1 file_invalid: section `<system>` is not closed [end it with `</system>`]");
-    insta::assert_snapshot!(faults_of("<system>a</system>\n\n<system>b</system>"), @"prompts/p.md:3:1 file_invalid: section `<system>` stands on line 1 and again on line 3");
+    insta::assert_snapshot!(faults_of("<system>a</system>\n\n<system>b</system>"), @"prompts/p.md:3:1 file_invalid: section `<system>` appears on line 1 and again on line 3");
 }
 
 #[test]

@@ -13,10 +13,10 @@ use crate::commands::sessions::{archives, list, show};
 use crate::commands::{compact, inspect};
 use crate::error::Failure;
 use crate::output::{self, Reply};
-use crate::paint::{BOLD, DIM, one_line, paint};
 use crate::stage::existing;
-use crate::table::{Align, Cell, Table};
-use crate::type_ahead;
+use crate::terminal::paint::{BOLD, DIM, one_line, paint};
+use crate::terminal::table::{Align, Cell, Table};
+use crate::terminal::type_ahead;
 
 const NOTHING: &str = "Nothing was said yet.";
 
@@ -40,7 +40,7 @@ impl Chat {
                 if existing(&self.sessions, &id).await?.is_some() {
                     let failure =
                         Failure::new(ErrorCode::AlreadyExists, format!("there is a session `{id}` already"));
-                    return Err(failure.hint(format!("`/session {id}` goes on with it")));
+                    return Err(failure.hint(format!("`/session {id}` continues it")));
                 }
                 self.go_to(id).await
             }
@@ -80,7 +80,7 @@ impl Chat {
             Slash::Refresh => match self.thread() {
                 Some(thread) => {
                     self.stage.agent.refresh(&thread).await?;
-                    Ok(Reply::styled("The next turn evaluates the frozen prefix anew."))
+                    Ok(Reply::styled("The next turn evaluates the frozen prefix again."))
                 }
                 None => Ok(Reply::styled(NOTHING)),
             },
@@ -96,7 +96,7 @@ impl Chat {
             table.row(vec![Cell::new(front.trim_end()).style(BOLD), Cell::new(does)]);
         }
         let mut lines = table.lines(0, self.screen.width);
-        lines.push(paint(DIM, "A line that ends in \\ goes on in the next one. Ctrl-C stops an answer."));
+        lines.push(paint(DIM, "A line that ends in \\ continues in the next one. Ctrl-C stops an answer."));
         Reply::styled(lines.join("\n"))
     }
 

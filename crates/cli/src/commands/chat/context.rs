@@ -8,9 +8,9 @@ use contexture_history::{Body, Item};
 use contexture_message::{Tokens, Usage};
 use serde_json::{Value, json};
 
-use crate::bar::{bar, percent};
-use crate::output::Screen;
-use crate::paint::{
+use crate::terminal::Screen;
+use crate::terminal::bar::{bar, percent};
+use crate::terminal::paint::{
     BLUE, BOLD, CYAN, DIM, GREEN, MAGENTA, PLAIN, YELLOW, behind, joined, one_line, paint, width,
 };
 
@@ -289,8 +289,8 @@ mod tests {
 
     use super::{Filling, LastTurn};
     use crate::commands::inspect::tests::pass;
-    use crate::output::Screen;
-    use crate::paint::width;
+    use crate::terminal::Screen;
+    use crate::terminal::paint::width;
 
     #[test]
     fn no_line_is_wider_than_the_screen() {

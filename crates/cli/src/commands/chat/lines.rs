@@ -11,7 +11,7 @@ use rustyline::{Behavior, CompletionType, Config, Editor};
 use super::complete::Commands;
 use crate::error::Failure;
 use crate::output;
-use crate::type_ahead::{self, Ahead};
+use crate::terminal::type_ahead::{self, Ahead};
 
 /// The maximum number of lines in the history.
 const MAX_LINES: usize = 1000;
@@ -112,7 +112,7 @@ impl Lines {
                 let mut line = String::new();
                 let read = from.read_line(&mut line);
                 let read =
-                    read.map_err(|err| Failure::input(format!("standard input can't be read: {err}")))?;
+                    read.map_err(|err| Failure::input(format!("cannot read standard input: {err}")))?;
                 line.truncate(line.trim_end_matches(['\n', '\r']).len());
                 Ok(if read == 0 { Typed::End } else { Typed::Line(line) })
             }

@@ -23,12 +23,13 @@ use self::lines::{Lines, Typed};
 use crate::args::{ChatArgs, Globals};
 use crate::error::{Exit, Failure};
 use crate::live::{Form, Voice};
-use crate::output::{self, Reply, Screen};
-use crate::runtime;
+use crate::output::{self, Reply};
+use crate::setup::runtime;
+use crate::setup::store::Missing;
 use crate::stage::{Stage, existing};
-use crate::store::Missing;
+use crate::terminal::Screen;
+use crate::terminal::type_ahead;
 use crate::turn::{Approver, Ask, play};
-use crate::type_ahead;
 
 /// A running chat.
 struct Chat {
@@ -87,7 +88,7 @@ async fn newest(sessions: &Sessions) -> Result<SessionId, Failure> {
     all.sort_by_key(|it| Reverse(it.updated));
     let newest = all.into_iter().next().map(|it| it.session);
     newest.ok_or_else(|| {
-        Failure::new(ErrorCode::NotFound, "there is no session to go on with")
+        Failure::new(ErrorCode::NotFound, "there is no session to continue")
             .hint("without `--last` a new one begins")
     })
 }

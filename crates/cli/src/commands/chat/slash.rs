@@ -41,7 +41,7 @@ pub(super) const COMMANDS: [(&str, &str, &str); 15] = [
     ("compact", "", "summarise the older turns now"),
     ("undo", "", "take the newest summary back"),
     ("archives", "[N]", "list what is summarised, or show what one archive covers"),
-    ("refresh", "", "evaluate the frozen prefix anew at the next turn"),
+    ("refresh", "", "evaluate the frozen prefix again at the next turn"),
 ];
 
 /// Parses a line that starts with a slash.

@@ -9,8 +9,9 @@ use super::{NONE, extent};
 use crate::args::FlowCheckArgs;
 use crate::commands::resolve::counted;
 use crate::error::{Exit, Failure};
-use crate::output::{Reply, Screen};
-use crate::paint::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, one_line, paint, wrapped};
+use crate::output::Reply;
+use crate::terminal::Screen;
+use crate::terminal::paint::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, one_line, paint, wrapped};
 
 /// A flow with its file and its warnings.
 struct Checked<'a> {

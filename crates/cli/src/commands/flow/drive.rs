@@ -11,21 +11,22 @@ use contexture_session::SessionId;
 use futures::StreamExt;
 use serde_json::{Map, Value, json};
 
-use super::desk::Desk;
+use super::setup::DriveSetup;
 use super::speakers::{Shown, Speakers};
 use super::waits::{Respondent, value};
 use crate::args::{DriveArgs, FlowCancelArgs, FlowResumeArgs, FlowRunArgs, Globals};
 use crate::error::{Exit, Failure};
 use crate::live::{Form, Voice};
-use crate::output::{self, Reply, Screen};
+use crate::output::{self, Reply};
 use crate::pass;
-use crate::runtime;
-use crate::store::Missing;
+use crate::setup::runtime;
+use crate::setup::store::Missing;
+use crate::terminal::Screen;
 
 pub(super) fn run(args: &FlowRunArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     let work = async {
-        let desk = Desk::open(&args.drive.store, Missing::Create, globals).await?;
-        let flow = desk.project.flow(&args.flow)?;
+        let setup = DriveSetup::open(&args.drive.store, Missing::Create, globals).await?;
+        let flow = setup.project.flow(&args.flow)?;
         let each = flow.inputs().iter().map(|(name, of)| (name.clone(), of.to_schema()));
         let schema = json!({"type": "object", "properties": each.collect::<Map<String, Value>>()});
         let start = RunStart {
@@ -33,21 +34,21 @@ pub(super) fn run(args: &FlowRunArgs, globals: &Globals, screen: Screen) -> Resu
             input: pass::input_of(&args.input, &schema)?,
             key: args.key.clone(),
         };
-        let run = desk.runtime.start(flow, start).await?;
-        driven(&desk, &run, 0, &args.drive, globals.json, screen).await
+        let run = setup.runtime.start(flow, start).await?;
+        driven(&setup, &run, 0, &args.drive, globals.json, screen).await
     };
     runtime::block_on(work)?
 }
 
 pub(super) fn resume(args: &FlowResumeArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     let work = async {
-        let desk = Desk::open(&args.drive.store, Missing::Refuse, globals).await?;
+        let setup = DriveSetup::open(&args.drive.store, Missing::Refuse, globals).await?;
         let run = RunId::parse(&args.run)?;
-        let info = desk.runtime.info(&run).await?;
+        let info = setup.runtime.info(&run).await?;
         if info.status.is_over() && !args.answers.is_empty() {
             return Err(RunError::Over { run: run.to_string(), status: info.status }.into());
         }
-        let last = desk.runtime.extent(&run).await?.last;
+        let last = setup.runtime.extent(&run).await?.last;
         for answer in &args.answers {
             let (wait, text) = answer.split_once('=').ok_or_else(|| {
                 Failure::usage(format!("`--answer {answer}` has no `=`")).hint("write `--answer WAIT=VALUE`")
@@ -60,22 +61,22 @@ pub(super) fn resume(args: &FlowResumeArgs, globals: &Globals, screen: Screen) -
                 // `answer` reports why there is no such wait.
                 None => Value::String(text.to_owned()),
             };
-            desk.runtime.answer(&run, wait, value).await?;
+            setup.runtime.answer(&run, wait, value).await?;
         }
-        free(&desk, &run).await?;
-        driven(&desk, &run, last, &args.drive, globals.json, screen).await
+        free(&setup, &run).await?;
+        driven(&setup, &run, last, &args.drive, globals.json, screen).await
     };
     runtime::block_on(work)?
 }
 
 pub(super) fn cancel(args: &FlowCancelArgs, globals: &Globals) -> Result<Reply, Failure> {
     let work = async {
-        let desk = Desk::open(&args.store, Missing::Refuse, globals).await?;
+        let setup = DriveSetup::open(&args.store, Missing::Refuse, globals).await?;
         let run = RunId::parse(&args.run)?;
-        let before = desk.runtime.cancel(&run).await?;
-        let info = match desk.runtime.drive(&run, CancellationToken::new()).await {
+        let before = setup.runtime.cancel(&run).await?;
+        let info = match setup.runtime.drive(&run, CancellationToken::new()).await {
             // The process that drives the run will see the cancellation.
-            Err(RunError::Driven { .. }) => desk.runtime.info(&run).await?,
+            Err(RunError::Driven { .. }) => setup.runtime.info(&run).await?,
             info => info?,
         };
         Ok(match globals.json {
@@ -89,11 +90,11 @@ pub(super) fn cancel(args: &FlowCancelArgs, globals: &Globals) -> Result<Reply, 
 }
 
 /// Waits until no other process drives the run: a killed process holds it until its lease expires.
-async fn free(desk: &Desk, run: &RunId) -> Result<(), Failure> {
-    let patience = Duration::from_secs(desk.project.config().server.lease_seconds.saturating_add(2));
+async fn free(setup: &DriveSetup, run: &RunId) -> Result<(), Failure> {
+    let patience = Duration::from_secs(setup.project.config().server.lease_seconds.saturating_add(2));
     let end = Instant::now() + patience;
     let mut has_told = false;
-    while desk.runtime.is_driven(run).await? && Instant::now() < end {
+    while setup.runtime.is_driven(run).await? && Instant::now() < end {
         if !has_told {
             let seconds = patience.as_secs();
             output::aside(&format!("another process had the run; it is free in at most {seconds} s"));
@@ -106,7 +107,7 @@ async fn free(desk: &Desk, run: &RunId) -> Result<(), Failure> {
 
 /// Drives a run, answers its waits as long as there are answers, and reports the outcome.
 async fn driven(
-    desk: &Desk,
+    setup: &DriveSetup,
     run: &RunId,
     mut after: u64,
     args: &DriveArgs,
@@ -126,12 +127,12 @@ async fn driven(
     };
     let mut respondent = Respondent::new(form == Form::Text && !args.detach, args.yes)?;
     loop {
-        let info = stretch(desk, run, &mut after, &mut voice).await?;
+        let info = stretch(setup, run, &mut after, &mut voice).await?;
         voice.voice.end_line();
         let mut is_answered = false;
         for wait in &info.waits {
             let Some(value) = respondent.answer(wait)? else { break };
-            desk.runtime.answer(run, &wait.id, value).await?;
+            setup.runtime.answer(run, &wait.id, value).await?;
             is_answered = true;
         }
         if !is_answered {
@@ -142,14 +143,14 @@ async fn driven(
 
 /// Drives a run as far as possible and shows its events. Ctrl-C stops driving, without cancelling the run.
 async fn stretch(
-    desk: &Desk,
+    setup: &DriveSetup,
     run: &RunId,
     after: &mut u64,
     narrator: &mut Narrator,
 ) -> Result<RunInfo, Failure> {
     let stop = CancellationToken::new();
-    let mut drive = Box::pin(desk.runtime.drive(run, stop.clone()));
-    let mut events = Box::pin(desk.runtime.follow(run, *after));
+    let mut drive = Box::pin(setup.runtime.drive(run, stop.clone()));
+    let mut events = Box::pin(setup.runtime.follow(run, *after));
     let info = loop {
         tokio::select! {
             // Show pending events before the outcome.
@@ -163,7 +164,7 @@ async fn stretch(
             Ok(()) = tokio::signal::ctrl_c() => stop.cancel(),
         }
     };
-    for (number, event) in desk.runtime.events(run, *after, usize::MAX >> 1).await? {
+    for (number, event) in setup.runtime.events(run, *after, usize::MAX >> 1).await? {
         *after = number;
         narrator.show(&event, number);
     }
@@ -269,7 +270,7 @@ fn reply(info: &RunInfo, form: Form) -> Reply {
         }
         RunStatus::Cancelled => reply.note(format!("run {run} was cancelled")),
         RunStatus::Running => {
-            reply.note(format!("run {run} is left; `contexture flow resume {run}` goes on with it"))
+            reply.note(format!("run {run} is left; `contexture flow resume {run}` continues it"))
         }
         RunStatus::Waiting => info.waits.iter().fold(reply, |reply, wait| {
             reply.note(format!(

@@ -35,6 +35,6 @@ pub(super) fn run(args: &FlowGraphArgs, project: &Project, as_json: bool) -> Res
 fn write(file: &Path, picture: &str) -> Result<(), Failure> {
     fs::write(file, picture).map_err(|err| {
         let name = file.display().to_string();
-        Failure::new(ErrorCode::WriteFailed, format!("`{name}` can't be written: {err}")).at(name)
+        Failure::new(ErrorCode::WriteFailed, format!("cannot write `{name}`: {err}")).at(name)
     })
 }

@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::{NONE, extent};
 use crate::error::Failure;
-use crate::output::{Reply, Screen};
-use crate::paint::{BOLD, DIM, PLAIN, RED, one_line, paint, wrapped};
+use crate::output::Reply;
+use crate::terminal::Screen;
+use crate::terminal::paint::{BOLD, DIM, PLAIN, RED, one_line, paint, wrapped};
 
 pub(super) fn run(project: &Project, as_json: bool, screen: Screen) -> Reply {
     let flows = project.flows();

@@ -1,12 +1,12 @@
 //! `flow`: the flows of the project.
 
 mod check;
-mod desk;
 mod drive;
 mod forget;
 mod graph;
 mod list;
 mod runs;
+mod setup;
 mod show;
 mod speakers;
 mod waits;
@@ -16,8 +16,9 @@ use contexture_flow::Flow;
 use super::resolve::counted;
 use crate::args::{FlowArgs, FlowCommand, Globals};
 use crate::error::Failure;
-use crate::output::{Reply, Screen};
-use crate::root;
+use crate::output::Reply;
+use crate::setup::root;
+use crate::terminal::Screen;
 
 pub(super) fn run(args: &FlowArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     let project = || root::open(globals);

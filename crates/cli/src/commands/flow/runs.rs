@@ -4,18 +4,18 @@ use contexture_flow::{RunList, RunPage, RunStatus};
 use contexture_session::SessionId;
 use serde_json::{Value, json};
 
-use super::desk::Desk;
+use super::setup::DriveSetup;
 use crate::args::{FlowRunsArgs, Globals, StatusName};
 use crate::error::Failure;
 use crate::output::Reply;
-use crate::paint::{BOLD, DIM};
-use crate::runtime;
-use crate::store::Missing;
-use crate::table::{Align, Cell, Table};
+use crate::setup::runtime;
+use crate::setup::store::Missing;
+use crate::terminal::paint::{BOLD, DIM};
+use crate::terminal::table::{Align, Cell, Table};
 
 pub(super) fn run(args: &FlowRunsArgs, globals: &Globals) -> Result<Reply, Failure> {
     let work = async {
-        let desk = Desk::open(&args.store, Missing::Refuse, globals).await?;
+        let setup = DriveSetup::open(&args.store, Missing::Refuse, globals).await?;
         let list = RunList {
             session: args.session.as_deref().map(SessionId::parse).transpose()?,
             flow: args.flow.clone(),
@@ -23,7 +23,7 @@ pub(super) fn run(args: &FlowRunsArgs, globals: &Globals) -> Result<Reply, Failu
             after: None,
             max: args.limit,
         };
-        let found = desk.runtime.list(&list).await?;
+        let found = setup.runtime.list(&list).await?;
         Ok(match globals.json {
             true => Reply::json(document(&found)),
             false if found.runs.is_empty() && found.damaged.is_empty() => Reply::styled("There are no runs."),

@@ -3,23 +3,24 @@
 use contexture_flow::{PortValue, RunEvent, RunId, RunInfo};
 use serde_json::{Value, json};
 
-use super::desk::Desk;
+use super::setup::DriveSetup;
 use crate::args::{FlowShowArgs, Globals};
 use crate::error::Failure;
-use crate::output::{Reply, Screen};
-use crate::paint::{BOLD, DIM, RED, cut, one_line, paint};
-use crate::runtime;
-use crate::store::Missing;
+use crate::output::Reply;
+use crate::setup::runtime;
+use crate::setup::store::Missing;
+use crate::terminal::Screen;
+use crate::terminal::paint::{BOLD, DIM, RED, cut, one_line, paint};
 
 pub(super) fn run(args: &FlowShowArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     let work = async {
-        let desk = Desk::open(&args.store, Missing::Refuse, globals).await?;
+        let setup = DriveSetup::open(&args.store, Missing::Refuse, globals).await?;
         let run = RunId::parse(&args.run)?;
-        let info = desk.runtime.info(&run).await?;
+        let info = setup.runtime.info(&run).await?;
         let mut events = Vec::new();
         loop {
             let after = events.last().map_or(0, |(number, _): &(u64, RunEvent)| *number);
-            let page = desk.runtime.events(&run, after, 1000).await?;
+            let page = setup.runtime.events(&run, after, 1000).await?;
             if page.is_empty() {
                 break;
             }

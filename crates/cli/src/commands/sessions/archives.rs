@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use super::{open_thread, show, spanned};
 use crate::args::ArchivesArgs;
 use crate::error::Failure;
-use crate::output::{Reply, Screen};
-use crate::paint::{BOLD, DIM, GREEN, PLAIN, YELLOW, behind, cut, one_line, paint, visible};
-use crate::table::{Align, Cell, Table};
+use crate::output::Reply;
+use crate::terminal::Screen;
+use crate::terminal::paint::{BOLD, DIM, GREEN, PLAIN, YELLOW, behind, cut, one_line, paint, visible};
+use crate::terminal::table::{Align, Cell, Table};
 
 pub(in crate::commands) async fn run(
     sessions: &Sessions,

@@ -6,9 +6,10 @@ use contexture_session::{SessionInfo, Sessions, list_all};
 use serde_json::{Value, json};
 
 use crate::error::Failure;
-use crate::output::{Reply, Screen};
-use crate::paint::{BOLD, DIM};
-use crate::table::{Align, Cell, Table};
+use crate::output::Reply;
+use crate::terminal::Screen;
+use crate::terminal::paint::{BOLD, DIM};
+use crate::terminal::table::{Align, Cell, Table};
 
 pub(in crate::commands) async fn run(
     sessions: &Sessions,

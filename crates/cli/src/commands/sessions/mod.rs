@@ -11,10 +11,11 @@ use contexture_session::{Records, SessionId, SessionKey, Sessions, Tenant, Threa
 
 use crate::args::{Globals, SessionsArgs, SessionsCommand};
 use crate::error::Failure;
-use crate::output::{Reply, Screen};
+use crate::output::Reply;
+use crate::setup::store::{Missing, Opened, Place, open_both, place};
+use crate::setup::{root, runtime};
 use crate::stage::session_config;
-use crate::store::{Missing, Opened, Place, open_both, place};
-use crate::{root, runtime};
+use crate::terminal::Screen;
 
 pub(super) fn run(args: &SessionsArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     if let SessionsCommand::Recover { damaged, into } = &args.command {

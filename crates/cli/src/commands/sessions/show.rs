@@ -17,8 +17,9 @@ use contexture_session::{
 use super::{session_id, spanned};
 use crate::args::{ShowArgs, ViewArg};
 use crate::error::Failure;
-use crate::output::{Reply, Screen};
-use crate::paint::{
+use crate::output::Reply;
+use crate::terminal::Screen;
+use crate::terminal::paint::{
     BOLD, CYAN, DIM, GREEN, MAGENTA, PLAIN, RED, YELLOW, behind, cut, one_line, paint, visible,
 };
 

@@ -16,8 +16,8 @@ use super::session_id;
 use crate::commands::resolve::counted;
 use crate::error::Failure;
 use crate::output::Reply;
-use crate::paint::{BOLD, GREEN, one_line, paint};
 use crate::read;
+use crate::terminal::paint::{BOLD, GREEN, one_line, paint};
 
 /// The number of items to read at once.
 const PAGE: usize = 1024;
@@ -65,7 +65,7 @@ async fn write(sessions: &Sessions, ids: &[SessionId], out: &mut impl Write) -> 
 async fn to_file(sessions: &Sessions, ids: &[SessionId], path: &Path) -> Result<(), Failure> {
     let name = path.display().to_string();
     let failed = |err: io::Error| {
-        Failure::new(ErrorCode::WriteFailed, format!("`{name}` can't be written: {err}")).at(name.clone())
+        Failure::new(ErrorCode::WriteFailed, format!("cannot write `{name}`: {err}")).at(name.clone())
     };
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");

@@ -14,12 +14,13 @@ use super::{open_thread, session_id};
 use crate::args::Globals;
 use crate::commands::resolve::counted;
 use crate::error::Failure;
-use crate::models::{self, Models};
-use crate::output::{self, Reply, Screen};
-use crate::paint::{BOLD, GREEN, YELLOW, one_line, paint, wrapped};
-use crate::root;
-use crate::store::Place;
-use crate::table::{Align, Cell, Table};
+use crate::output::{self, Reply};
+use crate::setup::models::{self, Models};
+use crate::setup::root;
+use crate::setup::store::Place;
+use crate::terminal::Screen;
+use crate::terminal::paint::{BOLD, GREEN, YELLOW, one_line, paint, wrapped};
+use crate::terminal::table::{Align, Cell, Table};
 
 /// Removes sessions, if all of them exist and the user confirms.
 pub(super) async fn delete(
@@ -60,7 +61,8 @@ fn is_meant(ids: &[SessionId], as_json: bool) -> Result<bool, Failure> {
     };
     let answer = if as_json { None } else { output::ask(&question) };
     answer.ok_or_else(|| {
-        Failure::usage("nothing is deleted: there is nobody to ask").hint("`--yes` deletes without asking")
+        Failure::usage("nothing is deleted: there is no terminal to ask on")
+            .hint("`--yes` deletes without asking")
     })
 }
 

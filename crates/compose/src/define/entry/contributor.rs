@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_message::{Message, Tokens};
-use futures::future::{BoxFuture, FutureExt};
+use futures_util::future::{BoxFuture, FutureExt};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_message::Message;
-use futures::future::{BoxFuture, FutureExt};
+use futures_util::future::{BoxFuture, FutureExt};
 
 use super::contributor::{OnError, Profile};
 use crate::define::Call;

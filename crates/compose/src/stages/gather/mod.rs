@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures::future::{BoxFuture, Either, FutureExt, join_all, select, try_join};
+use futures_util::future::{BoxFuture, Either, FutureExt, join_all, select, try_join};
 use xxhash_rust::xxh3::xxh3_128;
 
 use self::own::{own_texts, settled_user};

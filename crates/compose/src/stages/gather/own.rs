@@ -1,7 +1,7 @@
 //! Resolves the prompt's own texts, before they are merged with those of the entries.
 
 use contexture_message::{Part, Role};
-use futures::future::{try_join_all, try_join5};
+use futures_util::future::{try_join_all, try_join5};
 
 use crate::define::{catch_panic, catch_panic_in};
 use crate::evaluated::{OwnPart, OwnText, OwnTexts, OwnUser};

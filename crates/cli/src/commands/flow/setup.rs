@@ -11,20 +11,20 @@ use contexture_session::{Sessions, Tenant};
 
 use crate::args::{Globals, RunStoreArgs};
 use crate::error::Failure;
-use crate::models::{self, Models};
-use crate::root;
+use crate::setup::models::{self, Models};
+use crate::setup::root;
+use crate::setup::store::{self, Missing, open_both};
+use crate::setup::telemetry::{self, Telemetry};
 use crate::stage::{agent_builder, session_config};
-use crate::store::{self, Missing, open_both};
-use crate::telemetry::{self, Telemetry};
 
 /// The project and runtime that runs are driven with.
-pub(super) struct Desk {
+pub(super) struct DriveSetup {
     pub(super) project: Arc<Project>,
     pub(super) runtime: Runtime,
     _telemetry: Telemetry,
 }
 
-impl Desk {
+impl DriveSetup {
     /// Opens the project and the store.
     pub(super) async fn open(
         args: &RunStoreArgs,

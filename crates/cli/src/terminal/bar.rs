@@ -1,6 +1,6 @@
 //! Bars that show shares of a whole.
 
-use crate::output::Screen;
+use crate::terminal::Screen;
 
 /// Eighths of a column, from one to seven.
 const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
@@ -46,7 +46,7 @@ fn scaled(part: u32, whole: u32, steps: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{bar, gauge, percent};
-    use crate::output::Screen;
+    use crate::terminal::Screen;
 
     const TERMINAL: Screen = Screen { width: 80, terminal: true };
 

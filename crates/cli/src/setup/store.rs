@@ -15,7 +15,7 @@ use contexture_store_sqlite::{SqliteConfig, SqliteStore};
 
 use crate::args::{Globals, StoreArgs};
 use crate::error::Failure;
-use crate::root;
+use crate::setup::root;
 
 /// The location of a session store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ fn make_folder(path: &Path) -> Result<(), Failure> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder).map_err(|err| {
         let folder = folder.display().to_string();
-        Failure::new(ErrorCode::WriteFailed, format!("the folder `{folder}` can't be made: {err}")).at(folder)
+        Failure::new(ErrorCode::WriteFailed, format!("cannot create the folder `{folder}`: {err}")).at(folder)
     })?;
     ignore_in_git(folder);
     Ok(())

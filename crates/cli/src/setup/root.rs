@@ -9,9 +9,9 @@ use std::sync::Arc;
 use contexture_project::{Config, Files, Folder, InMemory, Project};
 
 use crate::args::Globals;
-use crate::dotenv;
 use crate::error::Failure;
 use crate::output;
+use crate::setup::dotenv;
 
 /// The prefix of all Contexture environment variables.
 const PREFIX: &str = "CONTEXTURE_";
@@ -67,7 +67,7 @@ fn dir(globals: &Globals) -> Result<Option<PathBuf>, Failure> {
 /// Returns the current folder.
 pub(crate) fn here() -> Result<PathBuf, Failure> {
     env::current_dir()
-        .map_err(|err| Failure::new(ErrorCode::NotFound, format!("the current folder can't be read: {err}")))
+        .map_err(|err| Failure::new(ErrorCode::NotFound, format!("cannot read the current folder: {err}")))
 }
 
 /// Like [`open_with_dir`], with flags that take precedence over the environment.

@@ -12,9 +12,9 @@ use contexture_project::{Config, ProviderConfig, did_you_mean};
 use contexture_wire::Dialect;
 
 use crate::args::ModelArgs;
-use crate::dotenv;
 use crate::error::Failure;
-use crate::proxies::proxies;
+use crate::setup::dotenv;
+use crate::setup::proxies::proxies;
 
 /// Looks up a variable in the environment, then in the project's `.env`. Empty variables count as unset.
 pub(crate) fn variable(name: &str) -> Option<String> {

@@ -22,8 +22,8 @@ use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 
 use crate::error::Failure;
-use crate::models;
 use crate::output;
+use crate::setup::models;
 
 /// The time limit for a collector.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -68,7 +68,7 @@ pub(crate) fn start(
         filter => Some(filter.parse::<EnvFilter>().map_err(|err| {
             let failure = Failure::new(
                 ErrorCode::FileInvalid,
-                format!("`telemetry.log`: `{filter}` is no filter: {err}"),
+                format!("`telemetry.log`: invalid filter `{filter}`: {err}"),
             );
             failure.hint("write a level such as `info`, or `contexture_model=debug`")
         })?),
@@ -134,7 +134,7 @@ impl HttpClient for Sender {
         if let Err(err) = &sent
             && !self.has_warned.swap(true, Ordering::Relaxed)
         {
-            output::warn(&format!("spans can't be sent: {err}"));
+            output::warn(&format!("cannot send spans: {err}"));
         }
         sent
     }

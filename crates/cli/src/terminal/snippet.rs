@@ -9,7 +9,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::paint::{BLUE, RED, paint, visible, width};
+use crate::terminal::paint::{BLUE, RED, paint, visible, width};
 
 /// The number of characters of a long line shown before the position, and in total.
 const BEFORE: usize = 60;

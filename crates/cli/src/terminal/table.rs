@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 
-use crate::paint::{DIM, PLAIN, cut, one_line, paint, width, wrapped};
+use crate::terminal::paint::{DIM, PLAIN, cut, one_line, paint, width, wrapped};
 
 /// The maximum width of a column before its text is cut; the last column is wrapped instead.
 const MAX_COLUMN: usize = 40;

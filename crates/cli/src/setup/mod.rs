@@ -1,0 +1,9 @@
+//! What a command works with: the project and its configuration, models, the store, the runtime, telemetry.
+
+pub(crate) mod dotenv;
+pub(crate) mod models;
+pub(crate) mod proxies;
+pub(crate) mod root;
+pub(crate) mod runtime;
+pub(crate) mod store;
+pub(crate) mod telemetry;
