@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let outcome = match chore.as_str() {
         "test" => steps::test(),
         "lint" => steps::lint(),
-        "arrows" => steps::arrows().and_then(|()| steps::knots()),
+        "arrows" => steps::arrows(),
         "bench" => steps::bench(),
         "model" => model::chore(&std::env::args().skip(2).collect::<Vec<_>>()),
         "python" => steps::python(),

@@ -1,6 +1,6 @@
 //! The chores, each a list of commands.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -61,8 +61,13 @@ fn features() -> Result<(), String> {
     FEATURES.iter().try_for_each(|it| cargo(&[&facade[..], &[it]].concat()))
 }
 
-/// Checks that dependencies between crates point down only.
+/// Checks that crates point down only, and that the modules of a crate point one way.
 pub(crate) fn arrows() -> Result<(), String> {
+    crates_point_down()?;
+    modules_point_one_way()
+}
+
+fn crates_point_down() -> Result<(), String> {
     let output = Command::new(cargo_program())
         .args(["metadata", "--format-version", "1", "--no-deps", "--locked"])
         .output()
@@ -78,8 +83,7 @@ pub(crate) fn arrows() -> Result<(), String> {
     }
 }
 
-/// Checks that the modules of every crate point one way.
-pub(crate) fn knots() -> Result<(), String> {
+fn modules_point_one_way() -> Result<(), String> {
     let mut all = Vec::new();
     for root in crate_roots()? {
         let knots = modules::knots(&root)?;
@@ -89,7 +93,8 @@ pub(crate) fn knots() -> Result<(), String> {
 }
 
 fn crate_roots() -> Result<Vec<PathBuf>, String> {
-    let folders = std::fs::read_dir("crates").map_err(|err| format!("crates: {err}"))?;
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folders = std::fs::read_dir(crates).map_err(|err| format!("crates: {err}"))?;
     let mut folders: Vec<PathBuf> = folders.filter_map(|it| Some(it.ok()?.path().join("src"))).collect();
     folders.sort();
     let roots = folders.iter().flat_map(|it| ["lib.rs", "main.rs"].map(|file| it.join(file)));

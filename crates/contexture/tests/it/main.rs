@@ -3,3 +3,4 @@
 
 mod flows;
 mod http;
+mod library;
