@@ -40,6 +40,7 @@ pub struct File {
 
 /// An invalid image or file part.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MediaError {
     /// The part does not have exactly one source.
     #[error("give exactly one of {allowed}, found {found}")]

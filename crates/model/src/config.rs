@@ -175,6 +175,7 @@ impl Default for Limits {
 
 /// An error in building a client.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClientError {
     /// The base URL is invalid.
     #[error("provider `{provider}`: `{url}` is not the address of an HTTP server: {reason}")]

@@ -7,6 +7,7 @@ use crate::{IdInvalid, StoreError};
 
 /// An error of a session or thread.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SessionError {
     /// The store refused or failed.
     #[error(transparent)]
