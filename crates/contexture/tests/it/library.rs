@@ -1,6 +1,6 @@
 //! The examples that a prompt library's documentation begins with, written with the prelude alone.
 
-use contexture::compose::{DenySources, Engine, FixedCounter, ManualClock};
+use contexture::compose::ports::{DenySources, Engine, FixedCounter, ManualClock};
 use contexture::message::{Answer, ToolCall, counter_for};
 use contexture::model::Step;
 use contexture::prelude::*;
@@ -29,8 +29,9 @@ fn review() -> Review {
 /// What a model is sent, as text.
 async fn sent<In: Serialize, Out>(prompt: &Prompt<In, Out>, input: &In) -> String {
     let pass = prompt.resolve(ResolveOptions::for_input(input).unwrap()).await.unwrap();
-    let message = |it: &Message| format!("{}: {}", it.role.as_str(), it.as_text().unwrap_or_default());
-    pass.request().messages.iter().map(message).collect::<Vec<_>>().join("\n")
+    let messages = pass.request().messages.iter();
+    let lines = messages.map(|it| format!("{}: {}", it.role.as_str(), it.as_text().unwrap_or_default()));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 #[tokio::test]
@@ -90,9 +91,12 @@ async fn a_gated_contributor_brings_nested_entries_and_a_tool_that_runs() -> Res
     .input::<Review>()
     .when(|it| it.language == "Rust")
     .include(Context::text("edition", "The code is of edition 2024."));
-    let prompt =
-        Prompt::builder("review")
-.input::<Review>().model("openai/gpt-5-mini").include(code).user_with(|it| it.diff.clone()).build()?;
+    let prompt = Prompt::builder("review")
+        .input::<Review>()
+        .model("openai/gpt-5-mini")
+        .include(code)
+        .user_with(|it| it.diff.clone())
+        .build()?;
     insta::assert_snapshot!(sent(&prompt, &review()).await, @"
     system: The code is of edition 2024.
 
@@ -153,7 +157,8 @@ async fn a_prompt_adapts_to_a_model() -> Result<(), BoxError> {
     let claude = pass("anthropic/claude-sonnet-4-5").await?;
     assert_eq!(claude.system(), Some("You review code.\n\nThink first."));
     let gpt = pass("openai/gpt-5-mini").await?;
-    assert_eq!((gpt.system(), gpt.request().settings.temperature), (Some("You review code."), Some(0.2)));
+    let temperature = gpt.request().settings.temperature.as_ref().and_then(|it| it.as_f64());
+    assert_eq!((gpt.system(), temperature), (Some("You review code."), Some(0.2)));
     Ok(())
 }
 
