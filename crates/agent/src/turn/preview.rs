@@ -16,7 +16,8 @@ impl Agent {
     /// Returns the first request that the next turn on a thread would send. No model is called and nothing is written.
     ///
     /// Without a user message, the request ends with the history. Entries are evaluated and input guardrails run, as
-    /// in a real turn. Room that the turn would have to make first, for example by a compaction, is not made.
+    /// in a real turn. Room that the turn would have to make first, for example by a compaction, is not made, and it is
+    /// not decided which results have become old since the last turn.
     pub async fn preview<In, Out>(
         &self,
         prompt: &Prompt<In, Out>,
