@@ -12,17 +12,8 @@ use contexture_wire::Catalogue;
 
 use crate::checks::{ConstraintCheck, GuardrailCheck};
 use crate::compaction::{CompactionConfig, Summarizer};
-use crate::middleware::{Layer, LayerKind, Middleware};
-use crate::offload::{InPlace, Offload};
-use crate::own_tools::OwnTools;
-use crate::tool::{Tool, ToolRefused, Tools};
-use crate::watcher::Watcher;
-
-/// Generates unguessable secrets.
-pub trait Secrets: Send + Sync {
-    /// Returns a new secret: at least 128 random bits as letters and digits.
-    fn next(&self) -> String;
-}
+use crate::ports::{InPlace, Offload, Secrets, Watcher};
+use crate::tools::{CallLimits, Layer, LayerKind, Middleware, OwnTools, Tool, ToolRefused, Toolbox};
 
 /// The configuration of an agent.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,24 +69,16 @@ pub(crate) struct Inner {
     pub(crate) catalogue: Catalogue,
     pub(crate) engine: Option<Engine>,
     pub(crate) config: AgentConfig,
-    /// Tools that every run offers.
-    pub(crate) offered: Tools,
-    /// The offered tools in the form that passes share.
-    pub(crate) shared: Vec<SharedTool>,
-    /// Tools that run what a prompt declares without a function.
-    pub(crate) executors: Tools,
-    /// The engine's own tools, if enabled.
-    pub(crate) own: Option<OwnTools>,
-    /// Middleware around the tool calls of every run.
-    pub(crate) layers: Vec<Layer>,
-    pub(crate) middleware: BTreeMap<String, Arc<dyn Middleware>>,
+    pub(crate) toolbox: Toolbox,
     pub(crate) constraints: BTreeMap<String, Arc<dyn ConstraintCheck>>,
     pub(crate) guardrails: BTreeMap<String, Arc<dyn GuardrailCheck>>,
 }
 
 impl Inner {
-    pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
-        self.offered.get(name).or_else(|| self.executors.get(name))
+    /// Returns the limits of tool calls.
+    pub(crate) fn call_limits(&self) -> CallLimits {
+        let AgentConfig { tool_timeout, concurrent_tools, max_result_bytes, .. } = self.config;
+        CallLimits { timeout: tool_timeout, concurrent: concurrent_tools, max_result_bytes }
     }
 }
 
@@ -123,12 +106,7 @@ impl Agent {
                 catalogue: Catalogue::standard(),
                 engine: None,
                 config: AgentConfig::default(),
-                offered: Tools::default(),
-                shared: Vec::new(),
-                executors: Tools::default(),
-                own: None,
-                layers: Vec::new(),
-                middleware: BTreeMap::new(),
+                toolbox: Toolbox::default(),
                 constraints: BTreeMap::new(),
                 guardrails: BTreeMap::new(),
             },
@@ -160,9 +138,10 @@ impl AgentBuilder {
         if let Some(refused) = self.refused {
             return Err(refused);
         }
-        self.inner.shared = self.inner.offered.iter().cloned().map(SharedTool::from).collect();
-        let config = &self.inner.config;
-        self.inner.own = config.own_tools.then(|| OwnTools::new(config)).transpose()?;
+        let Inner { config, toolbox, .. } = &mut self.inner;
+        toolbox.shared = toolbox.offered.iter().cloned().map(SharedTool::from).collect();
+        let own = || OwnTools::new(&config.compaction, config.max_result_bytes);
+        toolbox.own = config.own_tools.then(own).transpose()?;
         Ok(Agent(Arc::new(self.inner)))
     }
 
@@ -204,7 +183,7 @@ impl AgentBuilder {
 
     /// Adds a tool that every run offers to the model.
     pub fn tool(mut self, tool: Tool) -> Self {
-        let added = self.inner.offered.add(tool);
+        let added = self.inner.toolbox.offered.add(tool);
         self.refused = self.refused.or(added.err());
         self
     }
@@ -212,7 +191,7 @@ impl AgentBuilder {
     /// Adds a tool that runs what prompts only declare by definition, as prompt files do. A prompt built in Rust
     /// brings its own tools.
     pub fn executor(mut self, tool: Tool) -> Self {
-        let added = self.inner.executors.add(tool);
+        let added = self.inner.toolbox.executors.add(tool);
         self.refused = self.refused.or(added.err());
         self
     }
@@ -225,13 +204,16 @@ impl AgentBuilder {
         middleware: impl Middleware + 'static,
     ) -> Self {
         let patterns = patterns.into_iter().map(Into::into).collect();
-        self.inner.layers.push(Layer { patterns, middleware: LayerKind::Custom(Arc::new(middleware)) });
+        self.inner
+            .toolbox
+            .layers
+            .push(Layer { patterns, middleware: LayerKind::Custom(Arc::new(middleware)) });
         self
     }
 
     /// Adds middleware that prompts can name in `tool_middleware`.
     pub fn middleware(mut self, id: impl Into<String>, middleware: impl Middleware + 'static) -> Self {
-        self.inner.middleware.insert(id.into(), Arc::new(middleware));
+        self.inner.toolbox.middleware.insert(id.into(), Arc::new(middleware));
         self
     }
 

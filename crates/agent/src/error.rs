@@ -4,8 +4,6 @@ use contexture_message::ErrorCode;
 use contexture_model::ModelError;
 use contexture_session::SessionError;
 
-use crate::{ApprovalError, ClientToolError, ConstraintFailure};
-
 /// Why a run failed. Everything up to then is in the log, unless the log can't be written.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
@@ -127,4 +125,104 @@ impl AgentError {
     pub fn is_cancelled(&self) -> bool {
         matches!(self, AgentError::Cancelled)
     }
+}
+
+/// Why a decision was rejected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApprovalError {
+    /// No turn of the thread waits for this approval.
+    #[error("nothing waits for approval `{approval}` on thread `{thread}`")]
+    NotWaiting {
+        /// The id of the request.
+        approval: String,
+        /// The id of the thread.
+        thread: String,
+    },
+    /// The token does not belong to the request.
+    #[error("the token does not belong to approval `{approval}`")]
+    Forged {
+        /// The id of the request.
+        approval: String,
+    },
+    /// The request was already decided.
+    #[error("approval `{approval}` is already decided")]
+    Decided {
+        /// The id of the request.
+        approval: String,
+    },
+    /// Another prompt began the turn.
+    #[error("the suspended turn belongs to prompt `{theirs}`, not to `{ours}`")]
+    OtherPrompt {
+        /// The prompt that began the turn.
+        theirs: String,
+        /// The prompt that was given.
+        ours: String,
+    },
+}
+
+impl ApprovalError {
+    /// Returns the stable code of the error.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            ApprovalError::NotWaiting { .. } => ErrorCode::ApprovalNotWaiting,
+            ApprovalError::Forged { .. } => ErrorCode::ApprovalForged,
+            ApprovalError::Decided { .. } => ErrorCode::ApprovalDecided,
+            ApprovalError::OtherPrompt { .. } => ErrorCode::ApprovalOtherPrompt,
+        }
+    }
+}
+
+/// Why the client's tools or results were rejected. Nothing was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientToolError {
+    /// Another tool has that name, or the client offers it twice.
+    #[error("there is another tool `{tool}`: the client can't offer one of this name")]
+    Collision {
+        /// The name of the tool.
+        tool: String,
+    },
+    /// No turn of the thread waits for client tools.
+    #[error("no turn of thread `{thread}` waits for results of tools")]
+    NotWaiting {
+        /// The id of the thread.
+        thread: String,
+    },
+    /// The call is unknown or already has its result.
+    #[error("nothing waits for a result of call `{call}` on thread `{thread}`")]
+    Unexpected {
+        /// The id of the call.
+        call: String,
+        /// The id of the thread.
+        thread: String,
+    },
+    /// Another prompt began the turn.
+    #[error("the suspended turn belongs to prompt `{theirs}`, not to `{ours}`")]
+    OtherPrompt {
+        /// The prompt that began the turn.
+        theirs: String,
+        /// The prompt that was given.
+        ours: String,
+    },
+}
+
+impl ClientToolError {
+    /// Returns the stable code of the error.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            ClientToolError::Collision { .. } => ErrorCode::ToolCollision,
+            ClientToolError::NotWaiting { .. } | ClientToolError::Unexpected { .. } => {
+                ErrorCode::ToolResultUnexpected
+            }
+            ClientToolError::OtherPrompt { .. } => ErrorCode::ToolResultOtherPrompt,
+        }
+    }
+}
+
+/// A constraint that an answer fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConstraintFailure {
+    /// The id of the constraint.
+    pub id: String,
+    /// What is wrong with the answer, as reported to the model.
+    pub feedback: String,
 }

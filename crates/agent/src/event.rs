@@ -1,16 +1,16 @@
-//! The events of a run.
+//! The events of a run, and the data that they carry.
 
 use contexture_compose::PrefixChange;
 use contexture_history::TurnStatus;
 use contexture_history::compaction::{Strategy, Trigger};
 use contexture_message::{Tokens, ToolCall, ToolOutput, Usage};
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ApprovalRequest, CompactionReport};
-
 /// Where a tool call runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunsOn {
     /// In the agent's process.
@@ -21,8 +21,9 @@ pub enum RunsOn {
 }
 
 /// An event of a run. Events are deltas: none repeats what an earlier one contained.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type")]
+#[schemars(rename = "TurnEvent")]
 pub enum Event {
     /// The turn is recorded and running.
     #[serde(rename = "turn.start")]
@@ -153,4 +154,91 @@ pub enum Event {
         /// The error message.
         message: String,
     },
+}
+
+/// A request for a person's approval of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalRequest {
+    /// The id of the request.
+    pub id: String,
+    /// The secret that authorizes a decision. It is returned once and not stored.
+    pub token: String,
+    /// The id of the waiting call.
+    pub call_id: String,
+    /// The name of the tool.
+    pub tool: String,
+    /// The arguments of the call.
+    pub arguments: Value,
+}
+
+/// The report of a compaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CompactionReport {
+    /// How the range was chosen.
+    pub strategy: Strategy,
+    /// What triggered the compaction.
+    pub trigger: Trigger,
+    /// How many messages of the conversation the model read before.
+    pub messages_before: usize,
+    /// How many messages the model reads after it.
+    pub messages_after: usize,
+    /// The cost of the messages before, as shown to the model.
+    pub tokens_before: Tokens,
+    /// The cost of the messages after.
+    pub tokens_after: Tokens,
+    /// The archive of the summarised range, such as `a3`; `None` if nothing changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive: Option<String>,
+    /// Whether the summarizer's summary was accepted.
+    pub accepted: bool,
+    /// Why the summary was not accepted, or why there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What replaces the range.
+    pub made: Made,
+}
+
+/// What replaces a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "CompactionOutcome")]
+pub enum Made {
+    /// The summarizer's summary.
+    Summary,
+    /// Excerpts, extracted without a model.
+    Extract,
+    /// Nothing: the range is left out.
+    LeftOut,
+    /// The range itself: nothing was changed.
+    Unchanged,
+}
+
+/// A warning about a run that continued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// The source of the warning, such as `constraint:short`.
+    pub source: String,
+    /// The text of the warning.
+    pub message: String,
+}
+
+/// The sender of a run's events. Events without a receiver are dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct Sink(UnboundedSender<Event>);
+
+impl Sink {
+    /// Returns a sink and the receiver of its events.
+    pub(crate) fn new() -> (Self, UnboundedReceiver<Event>) {
+        let (sender, events) = unbounded();
+        (Self(sender), events)
+    }
+
+    /// Returns a sink that drops its events.
+    pub(crate) fn dropping() -> Self {
+        Self::new().0
+    }
+
+    pub(crate) fn send(&self, event: Event) {
+        let _ = self.0.unbounded_send(event);
+    }
 }

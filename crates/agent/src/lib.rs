@@ -10,70 +10,40 @@
 //!    └──────────────────────── append ◀── run tools ◀───────────────┘
 //! ```
 
-mod ageing;
 mod agent;
-mod approval;
-mod attempt;
-mod call;
-mod catch_panic;
 mod checks;
-mod client_tool;
-mod collect;
 mod compaction;
-mod declared;
-mod depth;
-mod earlier;
 mod error;
 mod event;
-mod filled;
-mod http;
-mod invoke;
-mod judge;
-mod middleware;
-mod next_turn;
-mod offload;
 mod outcome;
-mod output;
-mod own_tools;
-mod pending;
-mod prefix;
-mod preview;
-mod reminders;
-mod resume;
-mod round;
+mod ports;
+mod relief;
+mod request;
 mod run;
-mod running;
-mod sent;
-mod setting;
-mod stop;
-mod tool;
+mod spec;
+mod text;
+mod tool_call;
+mod tools;
 mod turn;
-mod watcher;
-mod words;
 
-pub use agent::{Agent, AgentBuilder, AgentConfig, Secrets};
-pub use approval::{ApprovalError, ApprovalRequest, Decision, Verdict};
-pub use attempt::answer_in;
-pub use call::{ToolCallError, ToolRequest};
+pub use agent::{Agent, AgentBuilder, AgentConfig};
 pub use checks::{
-    Checked, ConstraintCheck, ConstraintFailure, GuardrailCheck, GuardrailVerdict, check_constraint,
-    check_guardrail, constraint, guardrail,
+    Checked, ConstraintCheck, GuardrailCheck, GuardrailVerdict, check_constraint, check_guardrail,
+    constraint, guardrail,
 };
-pub use client_tool::{AnswerRequest, ClientToolError, waiting_calls};
-pub use compaction::{
-    CompactRequest, CompactionConfig, CompactionReport, Made, Summarized, Summarizer, SummaryCall,
-};
-pub use earlier::ResumePolicy;
-pub use error::AgentError;
-pub use event::{Event, RunsOn};
-pub use http::{HttpCaller, HttpReply, HttpRequest, HttpTool, HttpToolInvalid};
-pub use middleware::{Before, Middleware, Next, check_middleware, tool_middleware};
-pub use offload::{InPlace, Offload};
-pub use outcome::{Ended, Outcome, Remark};
-pub use own_tools::ENGINE_TOOLS;
-pub use pending::{Pending, PendingApproval};
-pub use reminders::resolve_reminded;
-pub use run::{Run, RunRequest, RunSpec};
+pub use compaction::{CompactionConfig, Summarized, Summarizer, SummaryCall};
+pub use error::{AgentError, ApprovalError, ClientToolError, ConstraintFailure};
+pub use event::{ApprovalRequest, CompactionReport, Event, Made, Remark, RunsOn};
+pub use outcome::{Ended, Outcome};
+pub use ports::{Called, Calling, InPlace, Offload, Secrets, Watcher};
+pub use relief::CompactRequest;
+pub use request::resolve_reminded;
+pub use run::Run;
+pub use spec::{AnswerRequest, ResumePolicy, RunRequest, RunSpec};
 pub use tokio_util::sync::CancellationToken;
-pub use tool::{Invocation, Tool, ToolRefused, Tools, tool};
-pub use watcher::{Called, Calling, Watcher};
+pub use tool_call::{ToolCallError, ToolRequest};
+pub use tools::{
+    Before, ENGINE_TOOLS, HttpCaller, HttpReply, HttpRequest, HttpTool, HttpToolInvalid, Invocation,
+    Middleware, Next, Tool, ToolRefused, Tools, check_middleware, tool, tool_middleware,
+};
+pub use turn::{Decision, Pending, PendingApproval, Verdict, answer_in, waiting_calls};

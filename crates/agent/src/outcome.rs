@@ -9,7 +9,8 @@ use contexture_session::ThreadId;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{AgentError, ApprovalRequest, CompactionReport};
+use crate::AgentError;
+use crate::event::{ApprovalRequest, CompactionReport, Remark};
 
 /// The outcome of a run.
 #[derive(Clone, Debug)]
@@ -48,7 +49,7 @@ pub struct Outcome {
 impl Outcome {
     /// Returns the text of the model's last message.
     pub fn text(&self) -> String {
-        self.message.as_deref().map(crate::words::text_of).unwrap_or_default()
+        self.message.as_deref().map(Message::joined_text).unwrap_or_default()
     }
 
     /// Deserializes the answer: into the type of the prompt's output schema, or a `String` if it has none.
@@ -100,13 +101,4 @@ impl Ended {
             Ended::Replayed => "replayed",
         }
     }
-}
-
-/// A warning about a run that continued.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remark {
-    /// The source of the warning, such as `constraint:short`.
-    pub source: String,
-    /// The text of the warning.
-    pub message: String,
 }

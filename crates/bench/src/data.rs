@@ -1,4 +1,4 @@
-//! The data that jobs run on, as it stands in the files.
+//! The data that jobs run on, as read from files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,23 +26,23 @@ pub struct FileTurn {
     pub messages: Vec<FileMessage>,
 }
 
-/// A message in no library's format.
+/// A message in a neutral format.
 #[derive(Clone, Debug, Deserialize)]
 pub struct FileMessage {
     /// Its id.
     #[serde(default)]
     pub id: Option<String>,
-    /// Who speaks.
+    /// The role of the speaker.
     pub role: Role,
-    /// The text; may be empty beside tool calls.
+    /// The text; may be empty if there are tool calls.
     pub content: String,
-    /// What the model asks for.
+    /// The tool calls of the model.
     #[serde(default)]
     pub tool_calls: Vec<ToolCall>,
     /// The call that a tool's message answers.
     #[serde(default)]
     pub tool_call_id: Option<String>,
-    /// The tool that answers.
+    /// The name of that tool.
     #[serde(default)]
     pub name: Option<String>,
 }
@@ -52,11 +52,11 @@ pub struct FileMessage {
 pub struct Composition {
     /// The instructions.
     pub system: String,
-    /// What the model should know, in declared order.
+    /// The contexts in declared order.
     pub contexts: Vec<FileContext>,
-    /// What the model may call.
+    /// The tools.
     pub tools: Vec<ToolDefinition>,
-    /// The user's line.
+    /// The user message.
     pub user: String,
     /// The limit of the whole request.
     pub budget_tokens: u32,

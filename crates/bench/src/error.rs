@@ -1,35 +1,35 @@
-//! What can be wrong with a call.
+//! Errors of the benchmarks.
 
 use std::path::PathBuf;
 
-/// Why a job can't run.
+/// An error that keeps a job from running.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// No job has this name.
     #[error("unknown job `{name}`; the jobs are {known}")]
     UnknownJob {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The known names.
         known: String,
     },
-    /// Nobody said where the data is.
+    /// The folder with the data is not configured.
     #[error("`PEERS_DATA` is not set; it names the folder with the data")]
     NoData,
-    /// A file is not there.
+    /// A file can't be read.
     #[error("{path} can't be read: {source}")]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A file holds something else.
+    /// A file does not have the expected content.
     #[error("{path} is not what the job needs: {source}")]
     Undecodable {
         /// The file.
         path: PathBuf,
-        /// Where and what.
+        /// The parse error.
         source: serde_json::Error,
     },
 }

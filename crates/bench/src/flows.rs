@@ -1,6 +1,6 @@
-//! Runs of flows: what the scheduler costs a node, and what a run costs that waits for somebody.
+//! Runs of flows: the scheduler's cost per node, and the cost of a waiting run.
 //!
-//! There is no floor: the question is what is left when nodes do next to nothing, and models answer at once.
+//! There is no floor: nodes do next to nothing and models answer immediately, so what remains is the scheduler.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -27,7 +27,7 @@ use crate::data::StorePlace;
 use crate::jobs::store::Scratch;
 use crate::measure::{peak_rss_mb, rss_mb};
 
-/// What people say in a chat, and what the model does.
+/// The user's question and the model's reply.
 const QUESTION: &str = "Where is order A-7, and when will it be here?";
 const REPLY: &str = "It left the warehouse this morning and will be with you on Friday.";
 /// How many runs are brought to their wait at the same time.
@@ -224,8 +224,8 @@ async fn begun(runtime: &Runtime, flow: &Flow) -> Result<RunId, Box<dyn Error>> 
     Ok(run)
 }
 
-/// Lets the executor do its own work. The store in memory never waits, and until somebody does, tokio keeps the wakers of everything
-/// that was polled beyond its budget, and with them what was run: then it is the job that is measured.
+/// Yields to the executor. The store in memory never waits, and without a yield tokio keeps the wakers of everything
+/// that was polled beyond its budget, and with them the finished runs; their memory would be measured.
 async fn let_others() {
     tokio::task::yield_now().await;
 }

@@ -45,7 +45,7 @@ jobs:
 
 environment:
   PEERS_DATA          the folder with conv-N.json, compose-N.json and tree-N.json;
-                      without it `compare` makes data of its own
+                      without it `compare` generates its data
   PEERS_SCRATCH       where the rendered text goes (else PEERS_DATA, else the system's temporary folder), and where
                       the stores are (else the system's temporary folder): a folder on a real disk
   CONTEXTURE_BENCH_STORE_URL  a PostgreSQL database for the store jobs and `serve`, instead of an SQLite file

@@ -267,7 +267,7 @@ mod tests {
         };
         assert_eq!(
             failed(r#"{"a": {"plan": 1, "plan": 2}}"#),
-            r#""--input:1:19" "--input: the key `plan` stands there twice in `a`""#
+            r#""--input:1:19" "--input: duplicate key `plan` in `a`""#
         );
         assert_eq!(
             failed(r#"{"id": 12345678901234567890123}"#),

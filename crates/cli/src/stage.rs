@@ -12,13 +12,16 @@ use contexture_project::{Config, InMemory, Project};
 use contexture_session::{
     Session, SessionConfig, SessionError, SessionId, Sessions, StoreError, Tenant, Thread,
 };
+use contexture_wire::Catalogue;
 use serde_json::{Number, Value};
 
-use crate::args::{Globals, TalkArgs};
+use crate::args::{Globals, ResolveArgs, TalkArgs};
 use crate::error::Failure;
 use crate::pass;
+use crate::read;
 use crate::setup::models::{self, Models};
 use crate::setup::root;
+use crate::setup::runtime;
 use crate::setup::store::{self, Missing, Place, open_store};
 use crate::setup::telemetry::{self, Telemetry};
 
@@ -158,6 +161,64 @@ impl Stage {
             Place::Postgres(_) | Place::Memory => None,
         }
     }
+}
+
+/// Resolves a prompt for `resolve` and `inspect`: the first request of the next turn, if `--session` names a stored
+/// session, or else a request without a thread.
+pub(crate) fn resolve(args: &ResolveArgs, globals: &Globals) -> Result<(Pass, Catalogue), Failure> {
+    let call = &args.call;
+    let has_limits = call.budget.is_some() || call.input_budget.is_some();
+    let session = call.session.as_deref().filter(|_| call.history.is_none() && !has_limits);
+    let next_turn = match session.and_then(|it| SessionId::parse(it).ok()) {
+        Some(session) => runtime::block_on(next_turn(args, &session, globals))??,
+        None => None,
+    };
+    next_turn.map_or_else(|| pass::resolve(args, globals), Ok)
+}
+
+/// Previews the next turn of a stored session. Returns `None` if there is no such session.
+async fn next_turn(
+    args: &ResolveArgs,
+    session: &SessionId,
+    globals: &Globals,
+) -> Result<Option<(Pass, Catalogue)>, Failure> {
+    let (project, dir) = root::open_with_dir(globals)?;
+    let (config, call) = (project.config(), &args.call);
+    let place = store::parse(&config.store.url, &dir)?;
+    if matches!(&place, Place::Memory) || matches!(&place, Place::Sqlite(path) if !path.exists()) {
+        return Ok(None);
+    }
+    let tenant = call.scope.tenant.as_deref().map(Tenant::parse).transpose()?.unwrap_or_default();
+    let prompt = pass::prompt(&project, &args.prompt)?;
+    let own = prompt.definition().model.as_deref().or(config.model.default.as_deref());
+    let model = models::named(&call.model, own);
+    let ports = contexture::session_ports(model.as_deref().or(own));
+    let store = open_store(&place, Missing::Refuse).await?;
+    let sessions = Sessions::new(store, ports, session_config(config)).of_tenant(tenant);
+    let Some(stored) = existing(&sessions, session).await? else { return Ok(None) };
+    let agent = agent_builder(&project, &Models::of(config, models::variable)?)?
+        .build()
+        .map_err(|err| Failure::new(ErrorCode::ToolCollision, err.to_string()))?;
+    let spec = RunSpec {
+        input: pass::input(&args.input, args.strict, prompt)?,
+        scope: pass::scope(&call.scope, call.session.as_deref())?,
+        model,
+        ..RunSpec::default()
+    };
+    let request = RunRequest {
+        spec,
+        user: call.user.as_deref().map(Message::user),
+        blocks: call.blocks.iter().map(|it| read::block(it)).collect::<Result<_, _>>()?,
+        reminders: call.reminders.clone(),
+        ..RunRequest::default()
+    };
+    let pass = agent.preview(prompt, stored.main(), request).await.map_err(|err| match &err {
+        AgentError::Compose(err) => project.error(err).into(),
+        AgentError::NoModel => models::no_model(),
+        _ => Failure::from(err),
+    })?;
+    let catalogue = project.catalogue().clone();
+    Ok(Some((pass, catalogue)))
 }
 
 /// Opens a session, or returns `None` if it does not exist.

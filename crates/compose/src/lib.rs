@@ -5,9 +5,11 @@
 //!                      └─────────┴────────┴───────┴────────┴──▶ explain
 //! ```
 //!
-//! Each stage is a module with that name (`define`, `lower`, and the others in `stages`): plain data in, plain data out.
-//! Stages pass [`Segment`]s to each other, and only `engine` knows their order. No stage reads a file, a socket, a clock or the environment: what
-//! they need comes in through [`ports`].
+//! Each stage is a module with that name (`define` and `lower`, the others in `stages`): plain data in, plain data out.
+//! Stages pass [`Segment`]s to each other, and only `engine` knows their order. What several stages need lies below
+//! them: `segment` (Segments, sources, texts, tools), `evaluated` (what functions returned), `cache` (what was sent) and
+//! `stages::draft` (the draft, and the order and text of the system message). `prompt` and `pass` are what applications
+//! hold. No stage reads a file, a socket, a clock or the environment: what they need comes in through [`ports`].
 
 mod cache;
 mod define;

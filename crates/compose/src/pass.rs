@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::cache::{Forecast, Reconciliation, Sent};
 use crate::evaluated::{Evaluated, Reuse, ReuseExtent};
 use crate::options::ResolveOptions;
-use crate::segment::{Body, FrozenBody, Segment, SharedTool};
+use crate::segment::{Body, FrozenBody, Segment, SharedTool, Slot};
 use crate::stages::arrange::Arranged;
 use crate::stages::draft::{Extras, envelope_pieces};
 use crate::stages::explain::{Explanation, explain};
@@ -71,7 +71,8 @@ impl Pass {
 
     /// Returns the tool with that name that the request offers, with its runner.
     pub fn tool(&self, name: &str) -> Option<&SharedTool> {
-        self.segments().iter().find_map(|it| match &it.body {
+        // Tools are the last Segments, so a long history costs nothing here.
+        self.segments().iter().rev().take_while(|it| it.slot == Slot::Tools).find_map(|it| match &it.body {
             Body::Tool(tool) if tool.tool().name == name => Some(tool),
             _ => None,
         })
@@ -106,7 +107,7 @@ impl Pass {
     pub fn explain(&self) -> Explanation {
         let mut explanation = explain(&self.0.arranged, self.request(), self.fingerprint());
         match self.0.reconciliation.get() {
-            Some(Some(told)) => explanation.cache.reconciliation = Some(told.clone()),
+            Some(Some(compared)) => explanation.cache.reconciliation = Some(compared.clone()),
             // The provider reported no usage to compare the forecast with.
             Some(None) => explanation.cache.forecast = None,
             None => {}
@@ -132,9 +133,9 @@ impl Pass {
     /// let prompt = Prompt::builder("p").system("Be brief.").build()?;
     /// let first = prompt.resolve(ResolveOptions::default()).await?;
     /// let pass = prompt.resolve(ResolveOptions::default().previous(&first)).await?;
-    /// let told = pass.reconcile(Usage { cache_read_tokens: Some(3), ..Usage::default() });
-    /// assert_eq!(told.as_ref().map(|it| it.broken), Some(false));
-    /// assert_eq!(pass.explain().cache.reconciliation, told);
+    /// let compared = pass.reconcile(Usage { cache_read_tokens: Some(3), ..Usage::default() });
+    /// assert_eq!(compared.as_ref().map(|it| it.broken), Some(false));
+    /// assert_eq!(pass.explain().cache.reconciliation, compared);
     /// # Ok::<(), contexture_compose::Error>(())
     /// # }).unwrap();
     /// ```

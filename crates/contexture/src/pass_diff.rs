@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use contexture_compose::{Explanation, ExplanationDiff, Part, Pass};
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
@@ -22,20 +24,22 @@ pub struct PassDocument {
 }
 
 /// The differences between two passes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PassDiff {
+    /// The parts that were added, removed, moved or changed.
+    #[serde(flatten)]
+    pub parts: ExplanationDiff,
     /// Whether both passes send the same.
     pub equal: bool,
-    /// The parts that were added, removed, moved or changed.
-    pub parts: ExplanationDiff,
     /// The fields of the request that differ.
+    #[serde(rename = "request")]
     pub fields: Vec<FieldChange>,
     /// The texts that differ.
     pub texts: Vec<TextChange>,
 }
 
 /// A field of the request that differs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FieldChange {
     /// The name of the field.
     pub field: &'static str,
@@ -46,13 +50,15 @@ pub struct FieldChange {
 }
 
 /// A text that differs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TextChange {
     /// The source of the part that it belongs to.
     pub source: String,
     /// Its place in the request.
     pub slot: String,
-    /// The lines of the unified diff.
+    /// The lines of the unified diff; one text in JSON.
+    #[serde(rename = "diff", serialize_with = "write_lines")]
+    #[schemars(with = "String")]
     pub lines: Vec<DiffLine>,
 }
 
@@ -100,17 +106,7 @@ impl PassDiff {
 
     /// Returns the difference as a JSON document.
     pub fn document(&self) -> Value {
-        let mut document = json!(self.parts);
-        document["equal"] = json!(self.equal);
-        let fields = self.fields.iter();
-        document["request"] =
-            fields.map(|it| json!({"field": it.field, "before": it.before, "now": it.now})).collect();
-        let text = |it: &TextChange| {
-            let lines: Vec<String> = it.lines.iter().map(DiffLine::to_string).collect();
-            json!({"source": it.source, "slot": it.slot, "diff": lines.join("\n")})
-        };
-        document["texts"] = self.texts.iter().map(text).collect();
-        document
+        json!(self)
     }
 }
 
@@ -123,6 +119,11 @@ impl std::fmt::Display for DiffLine {
             DiffLine::Removed(text) => write!(f, "-{text}"),
         }
     }
+}
+
+fn write_lines<S: Serializer>(lines: &[DiffLine], serializer: S) -> Result<S::Ok, S::Error> {
+    let lines: Vec<String> = lines.iter().map(DiffLine::to_string).collect();
+    serializer.serialize_str(&lines.join("\n"))
 }
 
 fn field_changes(before: &PassDocument, now: &PassDocument) -> Vec<FieldChange> {

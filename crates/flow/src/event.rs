@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use contexture_agent::Event;
 use contexture_session::{SessionId, ThreadId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -12,7 +13,7 @@ use crate::port::fits;
 use crate::{NodeError, PortValue, Question, RunId, TurnRef};
 
 /// Something that happened in a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type")]
 pub enum RunEvent {
     /// The run is on record.
@@ -164,7 +165,7 @@ impl RunEvent {
 }
 
 /// An open wait of a run. An answer names its id.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Wait {
     /// Names it within the run.
     pub id: String,
@@ -183,7 +184,7 @@ impl Wait {
 }
 
 /// The status of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
     /// It is running, or can be continued by a driver.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_session::ThreadId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -28,7 +29,7 @@ impl Step {
 }
 
 /// A question to a person or program outside the run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Question {
     /// The kind of answer.
     pub kind: QuestionKind,
@@ -43,7 +44,7 @@ pub struct Question {
 }
 
 /// The kind of answer that a node waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QuestionKind {
     /// Free input.
@@ -64,7 +65,7 @@ pub struct Answer {
 }
 
 /// Why a node failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, JsonSchema)]
 #[error("{message}")]
 pub struct NodeError {
     /// A stable code. `store_unavailable` means that the run's store can't be reached: the driver leaves the run, and
@@ -82,7 +83,7 @@ impl NodeError {
 }
 
 /// Names a turn of a thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TurnRef {
     /// The thread's id.
     pub thread: ThreadId,

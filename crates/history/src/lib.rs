@@ -28,8 +28,8 @@ pub use item::cost::item_cost;
 pub use item::fact::{Fact, FactKind};
 pub use item::wording::{envelope_part, interrupted};
 pub use item::{
-    Application, Archived, Body, Change, Cost, Envelope, EnvelopeTag, Item, Seq, Strategy, Summary,
-    SystemEvent, Timestamp, TurnNo, TurnStatus, Visibility,
+    Application, Archived, Body, Change, Cost, Envelope, EnvelopeTag, Item, ItemDocument, Seq, Strategy,
+    Summary, SystemEvent, Timestamp, TurnNo, TurnStatus, Visibility,
 };
 pub use redact::{Redact, RedactError, RedactRule, redact};
 pub use repair::{Repair, RepairKind, Repaired, repair};

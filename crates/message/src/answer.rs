@@ -1,12 +1,14 @@
 //! A model's answer: the message, its token usage, and the pieces in which it arrives.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Message, Part, Role, ToolCall};
 
 /// A model's answer to one request, independent of any provider's dialect.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ModelAnswer")]
 pub struct Answer {
     /// The assistant's message: thinking, text and tool calls in the order in which they arrived.
     pub message: Message,
@@ -80,7 +82,7 @@ impl Answer {
 }
 
 /// Why a model stopped generating.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
     /// The answer is complete.
@@ -100,7 +102,7 @@ pub enum StopReason {
 }
 
 /// The usage of one model call, in the provider's own tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Usage {
     /// All tokens that the model read, cached or not.

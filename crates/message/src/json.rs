@@ -32,7 +32,7 @@ pub enum JsonFaultKind {
 impl fmt::Display for JsonFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            JsonFaultKind::DuplicateKey(key) => write!(f, "the key `{}` stands there twice", shown(key)),
+            JsonFaultKind::DuplicateKey(key) => write!(f, "duplicate key `{}`", shown(key)),
             JsonFaultKind::NumberRounded(number) => {
                 write!(f, "the number {} has too many digits to be kept exactly", shown(number))
             }
@@ -60,7 +60,7 @@ fn shown(text: &str) -> String {
 /// assert_eq!(json_fault(r#"{"plan": "pro", "n": 12345678901234567890}"#), None);
 /// let fault = json_fault("{\"a\": {\"b\": 1,\n \"b\": 2}}").unwrap();
 /// assert_eq!((fault.path.as_str(), fault.line, fault.column), ("a", 2, 2));
-/// assert_eq!(fault.to_string(), "the key `b` stands there twice");
+/// assert_eq!(fault.to_string(), "duplicate key `b`");
 /// ```
 pub fn json_fault(text: &str) -> Option<JsonFault> {
     let mut reader = Reader { text, at: 0, open: Vec::new() };
@@ -195,13 +195,10 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_stands_twice_is_found_wherever_it_is() {
-        assert_eq!(found(r#"{"a": 1, "a": 2}"#), "1:10 : the key `a` stands there twice");
-        assert_eq!(
-            found(r#"{"a": [{}, {"b": {"c": 1, "\u0063": 2}}]}"#),
-            "1:27 a[1].b: the key `c` stands there twice"
-        );
-        assert_eq!(found("{\"é\": \"x\",\n\t\"é\": 2}"), "2:2 : the key `é` stands there twice");
+    fn a_duplicate_key_is_found_anywhere() {
+        assert_eq!(found(r#"{"a": 1, "a": 2}"#), "1:10 : duplicate key `a`");
+        assert_eq!(found(r#"{"a": [{}, {"b": {"c": 1, "\u0063": 2}}]}"#), "1:27 a[1].b: duplicate key `c`");
+        assert_eq!(found("{\"é\": \"x\",\n\t\"é\": 2}"), "2:2 : duplicate key `é`");
         assert_eq!(found(r#"{"a": {"a": "a"}, "b": ["a", "a", {"a": "{\"a\": 1, \"a\": 2}"}]}"#), "fine");
     }
 
@@ -225,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_not_judged() {
+    fn invalid_json_is_not_judged() {
         for text in [
             "",
             "{",

@@ -1,6 +1,8 @@
 //! Images and files.
 
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The location of the bytes of an image or a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,8 +16,9 @@ pub enum MediaSource {
 }
 
 /// An image part: `{"type": "image", "data" | "url": …, "media_type"?: …}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "RawMedia", into = "RawMedia")]
+#[schemars(transform = image_fields)]
 pub struct Image {
     /// The location of the bytes; never an id.
     pub source: MediaSource,
@@ -24,7 +27,7 @@ pub struct Image {
 }
 
 /// A file part: `{"type": "file", "data" | "url" | "id": …, "media_type"?: …, "name"?: …}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "RawMedia", into = "RawMedia")]
 pub struct File {
     /// The location of the bytes.
@@ -52,7 +55,7 @@ pub enum MediaError {
 }
 
 /// Images and files in their serialised form.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct RawMedia {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,6 +68,13 @@ struct RawMedia {
     url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
+}
+
+/// Removes the fields that only files have.
+fn image_fields(schema: &mut Schema) {
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.retain(|name, _| !matches!(name.as_str(), "id" | "name"));
+    }
 }
 
 impl RawMedia {

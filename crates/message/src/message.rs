@@ -1,11 +1,12 @@
 //! A message: its role and its parts.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Part;
 
 /// The role of a message's author.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// The application's instructions.
@@ -48,13 +49,14 @@ impl Role {
 /// assert_eq!(serde_json::to_string(&message)?, r#"{"role":"user","content":"hi"}"#);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
     /// The role of the author.
     pub role: Role,
     /// The parts of the message, in order.
     #[serde(serialize_with = "write_content", deserialize_with = "read_content")]
+    #[schemars(schema_with = "content_schema")]
     pub content: Vec<Part>,
     /// A stable id, if the message has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,6 +127,10 @@ impl Message {
     pub fn is_blank(&self) -> bool {
         self.content.iter().all(|it| matches!(it, Part::Text { text } if text.trim().is_empty()))
     }
+}
+
+fn content_schema(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({"anyOf": [{"type": "string"}, generator.subschema_for::<Vec<Part>>()]})
 }
 
 fn write_content<S: Serializer>(content: &[Part], serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,5 +1,6 @@
 //! The parts of a message, and the tool outputs that nest them.
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 use crate::media::{File, Image};
 
 /// One part of a message. An unknown `type` is rejected by name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Part {
     /// Plain text.
@@ -35,7 +36,7 @@ impl Part {
 }
 
 /// The thinking of a model. The signature is specific to the provider and is replayed byte for byte.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Thinking {
     /// The readable text; may be empty if the provider hides it.
@@ -53,7 +54,7 @@ pub struct Thinking {
 }
 
 /// A tool call by the model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCall {
     /// The id that the result refers to.
@@ -66,7 +67,7 @@ pub struct ToolCall {
 }
 
 /// The result of one tool call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolResult {
     /// The call's id.
@@ -83,8 +84,9 @@ pub struct ToolResult {
 /// The value of `execution-denied` may be absent. An unknown `type` is rejected by name. The AI SDK's format is also
 /// read: `{"type": "execution-denied", "reason": …}`, and content such as
 /// `{"type": "media", "data": …, "mediaType": …}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", content = "value", rename_all = "kebab-case", try_from = "RawOutput")]
+#[schemars(!try_from)]
 pub enum ToolOutput {
     /// Plain text.
     Text(String),

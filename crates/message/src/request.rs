@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -9,8 +10,9 @@ use crate::{Message, Settings, ToolChoice, ToolDefinition};
 
 /// One model call, independent of any provider's dialect. `messages[0]` is the composed system message, if there is
 /// one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ModelRequest")]
 pub struct Request {
     /// The model as `provider/model`, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,8 +37,9 @@ pub struct Request {
 }
 
 /// The end of a cacheable prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[schemars(rename = "CacheBreakpoint")]
 pub enum Breakpoint {
     /// After the last tool definition.
     Tools,

@@ -1,12 +1,13 @@
 //! Settings of a model call.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Number, Value};
 
 /// Generation settings of a model call. A field that is not set is left to the provider.
 ///
 /// Numbers keep the form in which they were written: `1` stays `1`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// The sampling temperature.
@@ -23,6 +24,7 @@ pub struct Settings {
     pub top_k: Option<u32>,
     /// Texts that end the generation; a single text or a list.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    #[schemars(with = "OneOrMany")]
     pub stop: Vec<String>,
     /// The provider's random seed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,7 +143,7 @@ impl Settings {
 const ANSWER_BESIDES_THINKING: u32 = 4096;
 
 /// How much a model should think: a token budget or an effort. Each dialect gets the form that it supports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reasoning {
     /// At most this many tokens of thinking: `{"budget": 4096}`.
@@ -151,7 +153,7 @@ pub enum Reasoning {
 }
 
 /// How hard a model should think.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Effort {
     /// Almost no thinking.
@@ -189,13 +191,15 @@ impl Reasoning {
     }
 }
 
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a string or a list of strings")]
+#[schemars(inline)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
 fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a string or a list of strings")]
-    enum OneOrMany {
-        One(String),
-        Many(Vec<String>),
-    }
     Ok(match OneOrMany::deserialize(deserializer)? {
         OneOrMany::One(one) => vec![one],
         OneOrMany::Many(many) => many,

@@ -1,10 +1,11 @@
 //! Tool definitions and the choice among them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// A tool as the model sees it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolDefinition {
     /// The name the model calls it by.
@@ -14,6 +15,7 @@ pub struct ToolDefinition {
     pub description: String,
     /// The JSON Schema of its arguments.
     #[serde(default = "any_object")]
+    #[schemars(with = "Map<String, Value>")]
     pub parameters: Value,
 }
 
@@ -36,7 +38,7 @@ fn any_object() -> Value {
 }
 
 /// Whether the model must use tools, and which.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
     /// The model decides.

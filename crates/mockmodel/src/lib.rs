@@ -1,14 +1,14 @@
 //! A model provider for tests: a real HTTP server on loopback that follows a script.
 //!
-//! Each request takes the next [`Reply`] of the script: an answer in one of the dialects, or recorded bytes, in pieces
-//! of any size and with waits between them; or trouble: an error status, a cut connection, silence. What was asked is
-//! kept for the test to look at. Where many ask, a [`Clerk`] decides instead, and nothing is kept.
+//! Each request gets the next [`Reply`] of the script: an answer in one of the dialects, or recorded bytes, in pieces
+//! of any size and with delays between them; or a failure: an error status, a cut connection, silence. Requests are
+//! recorded for the test. Under load, a [`Responder`] decides instead of a script, and requests are not recorded.
 //!
-//! [`cache`] stands alone: what the prompt caches of OpenAI and Anthropic do with the bodies they are sent.
+//! [`cache`] is independent: it simulates the prompt caches of OpenAI and Anthropic.
 //!
 //! For development only; no shipped crate depends on it. A broken fixture is a broken test, so everything here panics
 //! instead of returning errors. The server writes HTTP by hand: a library would not let it cut a chunk in two.
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 pub mod cache;
 mod reply;
@@ -33,7 +33,7 @@ pub struct MockModel {
     task: JoinHandle<()>,
 }
 
-/// What was asked.
+/// A request that the server received.
 #[derive(Clone, Debug)]
 pub struct Received {
     /// The method.
@@ -48,12 +48,12 @@ pub struct Received {
     pub text: String,
 }
 
-/// Decides what each request gets, where no script can: many ask at the same time, or for a long time.
-pub trait Clerk: Send + Sync + 'static {
-    /// Returns what a request gets.
+/// Answers requests where a script can't: many concurrent clients, or a long run.
+pub trait Responder: Send + Sync + 'static {
+    /// Returns the reply to a request.
     fn reply(&self, request: &Received) -> Reply;
 
-    /// Hears that a reply was sent, or that the client left, and how long after the request was read that was.
+    /// Called when a reply was sent, or the client disconnected, with the time since the request was read.
     fn sent(&self, request: &Received, took: Duration) {
         let _ = (request, took);
     }
@@ -61,8 +61,8 @@ pub trait Clerk: Send + Sync + 'static {
 
 pub(crate) struct Shared {
     state: Mutex<State>,
-    clerk: Option<Box<dyn Clerk>>,
-    /// How many clients have gone away while they were answered.
+    responder: Option<Box<dyn Responder>>,
+    /// How many clients disconnected before their reply was complete.
     gone: watch::Sender<usize>,
 }
 
@@ -86,15 +86,15 @@ impl MockModel {
         Self::serve(state, None).await
     }
 
-    /// Starts a server whose replies a clerk decides. What was asked is not kept.
-    pub async fn with_clerk(clerk: impl Clerk) -> Self {
-        Self::serve(State::default(), Some(Box::new(clerk))).await
+    /// Starts a server whose replies come from a responder. Requests are not recorded.
+    pub async fn with_responder(responder: impl Responder) -> Self {
+        Self::serve(State::default(), Some(Box::new(responder))).await
     }
 
-    async fn serve(state: State, clerk: Option<Box<dyn Clerk>>) -> Self {
+    async fn serve(state: State, responder: Option<Box<dyn Responder>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has free ports");
         let url = format!("http://{}", listener.local_addr().expect("a bound socket has an address"));
-        let shared = Arc::new(Shared { state: Mutex::new(state), clerk, gone: watch::channel(0).0 });
+        let shared = Arc::new(Shared { state: Mutex::new(state), responder, gone: watch::channel(0).0 });
         let task = tokio::spawn(serve::serve(listener, Arc::clone(&shared)));
         Self { url, shared, task }
     }
@@ -143,8 +143,8 @@ impl Shared {
 
     /// Notes a request and returns what it gets.
     pub(crate) fn received(&self, request: &Received) -> Reply {
-        if let Some(clerk) = &self.clerk {
-            return clerk.reply(request);
+        if let Some(responder) = &self.responder {
+            return responder.reply(request);
         }
         let mut state = self.state();
         state.received.push(request.clone());
@@ -152,8 +152,8 @@ impl Shared {
     }
 
     pub(crate) fn sent(&self, request: &Received, took: Duration) {
-        if let Some(clerk) = &self.clerk {
-            clerk.sent(request, took);
+        if let Some(responder) = &self.responder {
+            responder.sent(request, took);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the server does with one request.
+//! The server's reply to one request.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use contexture_message::{Answer, Delta};
 use contexture_wire::{Dialect, StreamEncoder, Target};
 use serde_json::Value;
 
-/// What the server does with one request.
+/// The server's reply to one request.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub(crate) status: u16,
@@ -23,15 +23,15 @@ pub struct Reply {
 /// What happens to the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The body ends as it should.
+    /// The body is complete.
     Proper,
     /// After so many bytes of the body the connection is reset.
     Cut(usize),
     /// After so many bytes of the body nothing happens any more.
     Silence(usize),
-    /// The connection is closed without a word.
+    /// The connection is closed without a reply.
     NoAnswer,
-    /// The connection stays open without a word.
+    /// The connection stays open without a reply.
     Mute,
 }
 
@@ -81,7 +81,7 @@ impl Reply {
             .header("content-type", "application/json")
     }
 
-    /// Closes the connection without a word.
+    /// Closes the connection without a reply.
     pub fn no_answer() -> Self {
         Self { end: End::NoAnswer, ..Self::status(200) }
     }
@@ -127,7 +127,7 @@ impl Reply {
         self.cut_into(cuts)
     }
 
-    /// Sends each event of a stream as a piece of its own.
+    /// Sends each event of a stream as a separate piece.
     #[must_use]
     pub fn event_by_event(self) -> Self {
         let ends = self.body.windows(2).enumerate().filter(|(_, it)| it == b"\n\n");

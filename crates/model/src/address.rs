@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_none_is_refused_without_its_password() {
+    fn an_invalid_url_is_refused_without_its_password() {
         assert!(joined(Dialect::Openai, "localhost:11434/v1").starts_with("error: provider `p`: "));
         let refused = joined(Dialect::Openai, "ftp://me:word@h/v1?key=k");
         assert!(refused.contains("`***@h/v1`"), "{refused}");

@@ -95,7 +95,7 @@ impl Endpoints {
         }
         let Encoded { body, losses } = encode_request(&target, &call.request);
         // Only the places are logged: a reason may quote the conversation. `Client::encode` returns them in full.
-        losses.iter().for_each(|it| tracing::debug!(at = it.at, "left out, the dialect can't carry it"));
+        losses.iter().for_each(|it| tracing::debug!(at = it.at, "left out: the dialect can't represent it"));
         Ok(Prepared {
             url: address::endpoint(&endpoint.base, &target),
             headers: endpoint.headers.clone(),

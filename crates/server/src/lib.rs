@@ -9,45 +9,45 @@
 //!                                        └─▶ flows: Drivers drives runs ─▶ their logs in the store ─▶ SSE
 //! ```
 //!
-//! A turn belongs to the server, not to the connection that requested it. All its events go through the
-//! `event_writer`, which commits them to the store before they are published, so a client can continue
+//! A turn belongs to the server, not to the connection that requested it. All its events go through
+//! `events::writer`, which commits them to the store before they are published, so a client can continue
 //! after any event, on any instance. Nothing here reads the environment; time, names and secrets are passed in.
+//!
+//! Modules use only those above them:
+//!
+//! ```text
+//! http                       callers, input, problems; how bodies, parameters and refusals are documented
+//! events · loaded_project    the events of sessions · the project and its agent
+//! ops · passes               audit log, metrics, readiness, traces · requests to models, stored
+//! gate · running_turns · flows   keys and limits · turns and runs that this instance drives
+//! app                        the state shared by all requests
+//! layers · background        middleware · tasks: lost turns, commands of other instances, pruning, reloading
+//! routes                     one module for each noun; `chat` is for OpenAI's clients, `openapi` the document
+//! server · listen            the server as a whole · connections
+//! ```
 
 mod app;
-mod audit;
 mod background;
-mod body;
-mod caller;
-mod chat;
-mod control;
-mod event_log;
-mod event_writer;
+mod events;
 mod flows;
 mod gate;
-mod input;
+mod http;
 mod layers;
 mod listen;
 mod loaded_project;
-mod lost_turns;
-mod metrics;
-mod openapi;
+mod ops;
 mod passes;
-mod problem;
-mod readiness;
-mod recent_events;
-mod request_log;
 mod routes;
 mod running_turns;
-mod subscribers;
-mod trace;
-mod watch;
+mod server;
 
-pub use app::{App, Parts, Server};
-pub use audit::{AuditEntry, AuditEvent, audit_log};
-pub use caller::Caller;
-pub use chat::in_openai_shape;
+pub use app::App;
 pub use gate::{Key, Keys, NewKey, Token};
+pub use http::caller::Caller;
+pub use http::problem::Problem;
 pub use listen::{ListenError, Listener};
 pub use loaded_project::{AgentMaker, LoadedProject};
-pub use openapi::openapi;
-pub use problem::Problem;
+pub use ops::audit::{AuditEntry, AuditEvent, audit_log};
+pub use routes::chat::in_openai_shape;
+pub use routes::openapi::openapi;
+pub use server::{Parts, Server};

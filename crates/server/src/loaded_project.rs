@@ -10,7 +10,7 @@ use contexture_project::{Fault, Project, ProjectError};
 
 use crate::Problem;
 
-/// Makes the agent of a project: its models, tools and keys. It is asked again after each reload.
+/// Makes the agent of a project: its models, tools and keys. It is called again after each reload.
 pub type AgentMaker = Arc<dyn Fn(&Project) -> Result<AgentBuilder, String> + Send + Sync>;
 
 /// A loaded project and its agent.

@@ -9,7 +9,7 @@ use contexture_agent::{Agent, AgentError, AnswerRequest, Decision, Event, Outcom
 use contexture_compose::Prompt;
 use contexture_history::TurnStatus;
 use contexture_message::{ErrorCode, Usage};
-use contexture_session::records::{Document, DocumentKey, Writes};
+use contexture_session::records::{Document, Writes};
 use contexture_session::{SessionKey, Thread, ThreadId, ThreadKey, Time};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
@@ -20,12 +20,10 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::Problem;
-use crate::event_log::TurnEvent;
-use crate::event_writer::EventWriter;
-use crate::metrics::Metrics;
+use crate::events::log::{RUNNING, TurnEvent, TurnKey, key_of};
+use crate::events::writer::EventWriter;
+use crate::ops::metrics::Metrics;
 
-/// The kind of the documents that mark running turns. An instance that finds one with a lost writer ends its turn.
-pub(crate) const RUNNING: &str = "running";
 /// The kind of the documents that store the request of a turn.
 pub(crate) const TURN: &str = "turn";
 
@@ -53,13 +51,6 @@ pub(crate) struct TurnTask {
     pub(crate) asked: Option<Value>,
     /// Receives a copy of every event as it happens.
     pub(crate) tap: Option<mpsc::UnboundedSender<Event>>,
-}
-
-/// The key of a turn, known once it has begun.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct TurnKey {
-    pub(crate) thread: ThreadId,
-    pub(crate) turn: String,
 }
 
 /// The request of a turn, as stored.
@@ -380,17 +371,4 @@ impl TurnDriver {
             self.running_turns.running().remove(&(self.key.clone(), turn_key.turn.clone()));
         }
     }
-}
-
-/// Returns the key of a document about a turn.
-pub(crate) fn key_of(session: &SessionKey, kind: &str, turn_key: &TurnKey) -> DocumentKey {
-    let name = format!("{}:{}", turn_key.thread, turn_key.turn);
-    DocumentKey::of_session(&session.tenant, &session.session, kind, name)
-}
-
-/// Returns the session and the turn that a document is about.
-pub(crate) fn turn_of(key: &DocumentKey) -> Option<(SessionKey, TurnKey)> {
-    let (thread, turn) = key.name.rsplit_once(':')?;
-    let session = SessionKey { tenant: key.tenant.clone(), session: key.session.clone()? };
-    Some((session, TurnKey { thread: ThreadId::parse(thread).ok()?, turn: turn.to_owned() }))
 }

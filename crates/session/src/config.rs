@@ -6,6 +6,7 @@ use std::time::Duration;
 use contexture_history::Timestamp;
 use contexture_message::TokenCounter;
 use futures::future::BoxFuture;
+use schemars::JsonSchema;
 
 /// External dependencies of sessions.
 #[derive(Clone)]
@@ -45,7 +46,7 @@ impl Default for SessionConfig {
 }
 
 /// What a writer does when a turn is already running on its thread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
     /// It waits in the queue.

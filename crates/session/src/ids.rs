@@ -59,8 +59,9 @@ fn check_session(what: &'static str, text: &str) -> Result<(), IdInvalid> {
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $what:literal, $check:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
         #[serde(try_from = "String", into = "String")]
+        #[schemars(inline)]
         pub struct $name(Arc<str>);
 
         impl $name {

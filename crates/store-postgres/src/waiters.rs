@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stops_waiting_is_forgotten() {
+    fn a_dropped_waiter_is_forgotten() {
         let waiters = Waiters::default();
         let (one, other) = (waiters.wait(topic("a")), waiters.wait(topic("a")));
         drop(one);

@@ -18,7 +18,7 @@ pub use time::TokioTime;
 use contexture_compose::{Error, Pass, Prompt, ResolveOptions};
 use serde_json::Value;
 
-/// Resolves a prompt on a runtime of its own, whose timers work without taking any time.
+/// Resolves a prompt on a separate runtime whose timers take no real time.
 pub fn resolve<In, Out>(prompt: &Prompt<In, Out>, options: ResolveOptions) -> Result<Pass, Error> {
     runtime().block_on(prompt.resolve(options))
 }
@@ -33,8 +33,7 @@ pub fn timeless<T>(test: impl Future<Output = T>) -> T {
     runtime().block_on(test)
 }
 
-/// Returns a runtime with timers, on whose clock time passes only when everything waits for it: what is in time is in
-/// time on a busy machine too.
+/// Returns a runtime whose time passes only while everything waits for it, so that a busy machine misses no deadline.
 #[allow(clippy::expect_used)]
 pub fn runtime() -> tokio::runtime::Runtime {
     let built = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();

@@ -21,7 +21,7 @@ pub fn request(pass: &Pass) -> String {
     out.trim_end().to_owned()
 }
 
-/// Shows what became of everything: source, slot, tokens, state and reason.
+/// Shows the outcome of every part: source, slot, tokens, state and reason.
 pub fn budget(pass: &Pass) -> String {
     let explanation = pass.explain();
     let mut out = String::new();
@@ -33,7 +33,7 @@ pub fn budget(pass: &Pass) -> String {
     out
 }
 
-/// Shows an error with its code, place and everyone involved.
+/// Shows an error with its code, origin and message.
 pub fn failure(err: &Error) -> String {
     let at = err.at().map(|it| format!(" at {it}")).unwrap_or_default();
     format!("{}{at}: {err}", err.code())

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_stands_for_anything() {
+    fn a_star_matches_anything() {
         assert!(
             matches("o1", "o1") && matches("o1-*", "o1-mini") && matches("claude-*-4-5*", "claude-opus-4-5")
         );

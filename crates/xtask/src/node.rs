@@ -6,8 +6,9 @@ use std::process::Command;
 
 use crate::postgres::apt_get;
 
-/// OpenAI's own SDK, and what browsers follow events with.
-const PACKAGES: [&str; 2] = ["openai", "eventsource"];
+/// OpenAI's own SDK, what browsers follow events with, and a generator of clients, with fixed versions.
+const PACKAGES: [&str; 5] =
+    ["openai", "eventsource", "openapi-typescript@7.13.0", "openapi-fetch@0.17.0", "typescript@5.9.3"];
 
 /// Returns the folder, with the packages installed.
 pub(crate) fn folder() -> Result<PathBuf, String> {

@@ -17,10 +17,10 @@ pub(crate) struct Packages {
     pub(crate) alone: &'static [&'static str],
 }
 
-/// The official SDKs that judge what we send and answer, and Schemathesis, which judges the server. The latter finds more
-/// with every version, so it has a fixed one: what was good yesterday is good today.
+/// The official SDKs that judge what we send and answer, Schemathesis, which judges the server, and a generator of
+/// clients. What finds more with every version has a fixed one: what was good yesterday is good today.
 pub(crate) const JUDGES: Packages = Packages {
-    what: "the official SDKs and Schemathesis",
+    what: "the official SDKs, Schemathesis and a generator of clients",
     whole: &[
         "openai",
         "anthropic",
@@ -28,6 +28,7 @@ pub(crate) const JUDGES: Packages = Packages {
         "jsonschema",
         "schemathesis==4.32.5",
         "openapi-spec-validator==0.9.0",
+        "openapi-python-client==0.29.1",
     ],
     alone: &[],
 };

@@ -9,7 +9,7 @@ use futures::future::join_all;
 use serde_json::{Map, Value};
 
 use super::rules::Rules;
-use crate::AgentError;
+use crate::error::{AgentError, ConstraintFailure};
 
 /// An answer, as constraints see it.
 #[derive(Clone, Debug)]
@@ -61,15 +61,6 @@ pub fn constraint(id: impl Into<String>, check: impl ConstraintCheck + 'static) 
     }
 }
 
-/// A constraint that an answer fails.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConstraintFailure {
-    /// The id of the constraint.
-    pub id: String,
-    /// What is wrong with the answer, as told to the model.
-    pub feedback: String,
-}
-
 /// The constraints of a run, ready to run.
 #[derive(Default)]
 pub(crate) struct Constraints(Vec<(String, ConstraintMode, Arc<dyn ConstraintCheck>)>);
@@ -117,10 +108,10 @@ pub(crate) fn constraints(
     known: impl Fn(&str) -> Option<Arc<dyn ConstraintCheck>>,
 ) -> Result<Constraints, AgentError> {
     let each = definitions.iter().map(|it| {
-        let brought = it.runner.as_ref().and_then(Runner::get::<Arc<dyn ConstraintCheck>>);
-        let check = match brought.cloned().or_else(|| known(&it.id)) {
+        let carried = it.runner.as_ref().and_then(Runner::get::<Arc<dyn ConstraintCheck>>);
+        let check = match carried.cloned().or_else(|| known(&it.id)) {
             Some(check) => check,
-            None => Arc::new(SpelledOut::new(it).map_err(|reason| AgentError::Unknown {
+            None => Arc::new(InlineConstraint::new(it).map_err(|reason| AgentError::Unknown {
                 source_of: format!("constraint:{}", it.id),
                 reason,
             })?),
@@ -135,16 +126,16 @@ pub(crate) fn constraints(
 pub fn check_constraint(definition: &Constraint) -> Result<(), String> {
     match definition.spec.is_empty() {
         true => Ok(()),
-        false => SpelledOut::new(definition).map(drop),
+        false => InlineConstraint::new(definition).map(drop),
     }
 }
 
-struct SpelledOut {
+struct InlineConstraint {
     rules: Rules,
     feedback: Option<String>,
 }
 
-impl SpelledOut {
+impl InlineConstraint {
     fn new(definition: &Constraint) -> Result<Self, String> {
         let mut spec = definition.spec.clone();
         let feedback = match spec.shift_remove("feedback") {
@@ -156,7 +147,7 @@ impl SpelledOut {
     }
 }
 
-impl ConstraintCheck for SpelledOut {
+impl ConstraintCheck for InlineConstraint {
     fn check(&self, answer: Checked) -> BoxFuture<'static, Result<(), String>> {
         let broken = self.rules.broken(&answer.text);
         let result = match (broken.is_empty(), &self.feedback) {

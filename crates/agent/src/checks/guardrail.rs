@@ -10,7 +10,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::rules::Rules;
-use crate::{AgentError, Remark};
+use crate::AgentError;
+use crate::event::Remark;
 
 /// The verdict of a guardrail about a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,10 +69,10 @@ pub(crate) async fn guard(
 ) -> Result<Guarded, AgentError> {
     let mut guarded = Guarded { rewritten: None, remarks: Vec::new() };
     for definition in definitions.iter().filter(|it| it.on == side) {
-        let brought = definition.runner.as_ref().and_then(Runner::get::<Arc<dyn GuardrailCheck>>);
-        let check = match brought.cloned().or_else(|| known(&definition.id)) {
+        let carried = definition.runner.as_ref().and_then(Runner::get::<Arc<dyn GuardrailCheck>>);
+        let check = match carried.cloned().or_else(|| known(&definition.id)) {
             Some(check) => check,
-            None => Arc::new(SpelledOut::new(definition).map_err(|reason| AgentError::Unknown {
+            None => Arc::new(InlineGuardrail::new(definition).map_err(|reason| AgentError::Unknown {
                 source_of: format!("guardrail:{}", definition.id),
                 reason,
             })?),
@@ -100,7 +101,7 @@ pub(crate) async fn guard(
 pub fn check_guardrail(definition: &Guardrail) -> Result<(), String> {
     match definition.spec.is_empty() {
         true => Ok(()),
-        false => SpelledOut::new(definition).map(drop),
+        false => InlineGuardrail::new(definition).map(drop),
     }
 }
 
@@ -113,14 +114,14 @@ enum Action {
     Rewrite,
 }
 
-struct SpelledOut {
+struct InlineGuardrail {
     rules: Rules,
     action: Action,
     reason: Option<String>,
     replacement: String,
 }
 
-impl SpelledOut {
+impl InlineGuardrail {
     fn new(definition: &Guardrail) -> Result<Self, String> {
         let mut spec = definition.spec.clone();
         let mut text = |key: &str| match spec.shift_remove(key) {
@@ -161,7 +162,7 @@ impl SpelledOut {
     }
 }
 
-impl GuardrailCheck for SpelledOut {
+impl GuardrailCheck for InlineGuardrail {
     fn check(&self, text: Arc<str>) -> BoxFuture<'static, GuardrailVerdict> {
         let verdict = self.verdict(&text);
         Box::pin(async { verdict })

@@ -15,7 +15,7 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::output;
+use super::output;
 
 /// Compiled rules.
 #[derive(Debug, Default)]

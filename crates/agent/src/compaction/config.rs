@@ -6,7 +6,8 @@ use contexture_session::Snapshot;
 use contexture_wire::ModelFacts;
 use serde::{Deserialize, Serialize};
 
-use super::{Learned, caps};
+use super::caps;
+use super::learned::Learned;
 
 /// The configuration of compaction. The fields are named as in `[compaction]` of a project's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

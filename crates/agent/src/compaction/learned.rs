@@ -100,7 +100,7 @@ impl Learned {
         from_newest.map_or(corrected, |it| it.max(corrected))
     }
 
-    /// Returns the record of it, if it differs from the thread's enough to be worth an item.
+    /// Returns the record of it, if it differs enough from what the thread has.
     pub(crate) fn record(&self, thread: &Snapshot, model: &str, usable: Option<Tokens>) -> Option<NewItem> {
         let mut known = known(thread);
         let before = known.get(model).copied().unwrap_or_default();

@@ -13,11 +13,11 @@ use contexture_history::{Transforms, Turn, without_media, without_thinking};
 use contexture_message::tokens::request_tokens;
 use contexture_message::{Breakpoint, Message, Request, Settings, TokenCounter, Tokens, ToolChoice};
 
-use super::SummaryCall;
-use crate::filled::filled;
+use super::summarizer::SummaryCall;
+use crate::text::fill;
 
 /// A range to summarise, and the model to ask.
-pub(crate) struct Inquiry<'a> {
+pub(crate) struct SummaryInput<'a> {
     pub(crate) pass: &'a Pass,
     /// The summarising model, if it is not that of the conversation.
     pub(crate) model: Option<&'a str>,
@@ -34,7 +34,7 @@ pub(crate) struct Inquiry<'a> {
 }
 
 /// The requests for a summary: one, or a sequence of parts.
-pub(crate) enum Questions {
+pub(crate) enum SummaryRequests {
     /// One request for the whole range.
     Whole(SummaryCall),
     /// The texts of the parts, each within the limit, and the call that is made with each.
@@ -49,27 +49,27 @@ pub(crate) struct PartCall {
     counter: Arc<dyn TokenCounter>,
 }
 
-impl Inquiry<'_> {
+impl SummaryInput<'_> {
     /// Returns the requests to make.
-    pub(crate) fn questions(self) -> Questions {
+    pub(crate) fn requests(self) -> SummaryRequests {
         if self.is_beginning && self.model.is_none() {
             let request = self.continued();
             if self.fits(&request) {
-                return Questions::Whole(self.call(request, self.messages.clone()));
+                return SummaryRequests::Whole(self.call(request, self.messages.clone()));
             }
         }
         let text = plain_text(&self.turns);
         let request = self.apart(format!("{text}\n\n{}", self.prompt.user));
         if self.fits(&request) {
-            return Questions::Whole(self.call(request, self.messages.clone()));
+            return SummaryRequests::Whole(self.call(request, self.messages.clone()));
         }
         let empty = self.call(self.apart(self.prompt.user.clone()), Vec::new());
         let frame = request_tokens(&*self.counter, &empty.request) + self.prompt.max_tokens + FRAME;
         match self.room.map(|it| it.saturating_sub(frame)).filter(|it| *it >= SMALLEST_PART) {
-            None => Questions::NoRoom,
+            None => SummaryRequests::NoRoom,
             Some(room) => {
                 let part_call = PartCall { call: empty, counter: Arc::clone(&self.counter) };
-                Questions::Parts(parts(&text, room, &*self.counter), Box::new(part_call))
+                SummaryRequests::Parts(parts(&text, room, &*self.counter), Box::new(part_call))
             }
         }
     }
@@ -127,7 +127,7 @@ impl PartCall {
             Some(so_far) => {
                 let so_far = self.within_limit(so_far);
                 let values = [("so_far", so_far), ("text", text), ("question", &*self.call.prompt.user)];
-                filled(include_str!("../templates/summary_part.txt"), &values)
+                fill(include_str!("templates/summary_part.txt"), &values)
             }
         };
         let mut request = (*self.call.request).clone();

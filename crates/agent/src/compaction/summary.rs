@@ -12,7 +12,8 @@ use contexture_history::compaction::{
 use contexture_history::{Fact, Turn};
 use contexture_message::{TokenCounter, Tokens};
 
-use super::{Made, Summarized};
+use super::summarizer::Summarized;
+use crate::event::Made;
 
 /// What is known about a range before it is summarised.
 pub(crate) struct Material {
@@ -25,7 +26,7 @@ pub(crate) struct Material {
 
 /// The result to commit.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct Replacement {
     /// The text, or why the range is left out; `None` if nothing changes.
     pub(crate) text: Option<Result<String, String>>,
     pub(crate) facts: Vec<Fact>,
@@ -56,13 +57,17 @@ impl Material {
     }
 
     /// Decides what replaces the range.
-    pub(crate) fn settle(&self, said: Result<Summarized, BoxError>, counter: &dyn TokenCounter) -> Outcome {
-        let reason = match said {
+    pub(crate) fn settle(
+        &self,
+        summary: Result<Summarized, BoxError>,
+        counter: &dyn TokenCounter,
+    ) -> Replacement {
+        let reason = match summary {
             Err(err) => format!("the summariser failed: {err}"),
-            Ok(said) => match judge(&said.text, &self.facts, self.plan.before, &self.rules, counter) {
+            Ok(summary) => match judge(&summary.text, &self.facts, self.plan.before, &self.rules, counter) {
                 SummaryVerdict::Accepted { text, .. } => {
-                    let facts = self.with_quoted(&said.text, counter);
-                    return Outcome { text: Some(Ok(text)), facts, made: Made::Summary, reason: None };
+                    let facts = self.with_quoted(&summary.text, counter);
+                    return Replacement { text: Some(Ok(text)), facts, made: Made::Summary, reason: None };
                 }
                 SummaryVerdict::Rejected { flaws } => {
                     flaws.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
@@ -71,19 +76,21 @@ impl Material {
         };
         let facts = self.facts.clone();
         match extract(&self.turns, &facts, self.plan.before, &ExtractLimits::default(), counter) {
-            Ok(text) => Outcome { text: Some(Ok(text)), facts, made: Made::Extract, reason: Some(reason) },
+            Ok(text) => {
+                Replacement { text: Some(Ok(text)), facts, made: Made::Extract, reason: Some(reason) }
+            }
             // A micro compaction can keep its rounds; the others must free the space.
             Err(_) if self.plan.strategy == Strategy::ReactiveMicro => {
-                Outcome { text: None, facts, made: Made::Unchanged, reason: Some(reason) }
+                Replacement { text: None, facts, made: Made::Unchanged, reason: Some(reason) }
             }
             Err(err) => self.left_out(format!("{reason}; no excerpt is short enough: {err}")),
         }
     }
 
     /// Leaves the range out and keeps only its facts.
-    pub(crate) fn left_out(&self, why: String) -> Outcome {
+    pub(crate) fn left_out(&self, why: String) -> Replacement {
         let facts = self.facts.clone();
-        Outcome { text: Some(Err(why.clone())), facts, made: Made::LeftOut, reason: Some(why) }
+        Replacement { text: Some(Err(why.clone())), facts, made: Made::LeftOut, reason: Some(why) }
     }
 
     /// Returns the facts together with those that the summary quotes, within the same limits.

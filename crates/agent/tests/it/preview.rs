@@ -1,12 +1,16 @@
 //! The preview of a turn is what the turn sends.
 
+use std::sync::Arc;
+
 use contexture_agent::{RunRequest, constraint};
 use contexture_compose::{Block, Context, InlineBlock, Prompt, Text};
 use contexture_history::TurnNo;
 use contexture_message::{Message, ToolDefinition};
+use contexture_session::{SessionId, SessionStart, Store};
+use contexture_store_sqlite::{SqliteConfig, SqliteStore};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, agent, calls, echo, hi, says, script};
+use crate::stage::{Stage, TestTime, agent, calls, echo, hi, says, script, sessions};
 
 fn prompt() -> Prompt {
     Prompt::builder("p")
@@ -64,4 +68,30 @@ async fn without_a_message_it_ends_with_the_history() {
     let last = seen.request().messages.last().map(|it| (**it).clone());
     assert_eq!(last, Some(Message::assistant("one")));
     assert_eq!(stage.thread.get().turn(), TurnNo(1));
+}
+
+#[tokio::test]
+async fn after_a_restart_the_preview_is_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || -> Arc<dyn Store> {
+        let config = SqliteConfig::new(Arc::new(TestTime));
+        Arc::new(SqliteStore::open(dir.path().join("threads.db"), config).unwrap())
+    };
+    let id = SessionId::parse("s").unwrap();
+    let model = script([calls([("a", "look", json!({}))]), says("one"), says("two")]);
+    let request = RunRequest::user("Where is it?").input(json!({"plan": "pro"}));
+    let before = {
+        let start = SessionStart { id: Some(id.clone()), label: None };
+        let thread = sessions(&open()).create(start).await.unwrap().main().clone();
+        let agent = agent(&model).build().unwrap();
+        agent.run(&prompt(), &thread, hi().input(json!({"plan": "free"}))).outcome().await.unwrap();
+        agent.preview(&prompt(), &thread, request.clone()).await.unwrap()
+    };
+    let thread = sessions(&open()).open(&id).await.unwrap().main().clone();
+    let agent = agent(&model).build().unwrap();
+    let after = agent.preview(&prompt(), &thread, request.clone()).await.unwrap();
+    assert_eq!(json!(after.request()), json!(before.request()));
+
+    agent.run(&prompt(), &thread, request).outcome().await.unwrap();
+    assert_eq!(json!(after.request()), json!(*model.requests()[2]));
 }

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use contexture_agent::{
-    Before, Checked, Invocation, Middleware, Next, Tool, constraint, tool, tool_middleware,
+    AgentError, Before, Checked, Invocation, Middleware, Next, Tool, constraint, tool, tool_middleware,
 };
 use contexture_compose::{
-    BoxError, BoxFuture, Context, Contribution, Definition, Prompt, PromptBuilder, SharedTool,
+    BoxError, BoxFuture, Context, Contribution, Definition, Prompt, PromptBuilder, Runner, SharedTool,
     ToolMiddleware, contributor,
 };
 use contexture_message::{Image, MediaSource, Part, Role, ToolDefinition, ToolOutput};
@@ -75,6 +75,18 @@ async fn a_tool_that_nothing_can_run_is_refused_before_the_model_is_called() {
     let refused =
         agent(&model).build().unwrap().run(&prompt, &stage.thread, hi()).outcome().await.unwrap_err();
     insta::assert_snapshot!(refused, @"nothing can run the tool `far` that the prompt offers: give it with its function, or as the agent's executor");
+    assert_eq!((model.requests().len(), stage.thread.get().turn()), (0, contexture_history::TurnNo(0)));
+}
+
+#[tokio::test]
+async fn a_runner_that_is_no_tool_can_run_nothing() {
+    let model = script([says("ok")]);
+    let stage = Stage::new().await;
+    let odd = SharedTool::new(ToolDefinition::new("odd", "Odd.")).run_by(Runner::new("no tool"));
+    let prompt = Prompt::builder("p").model("test/m").tool(odd).build().unwrap();
+    let agent = agent(&model).build().unwrap();
+    let refused = agent.run(&prompt, &stage.thread, hi()).outcome().await.unwrap_err();
+    assert!(matches!(refused, AgentError::NoExecutor { tool } if tool == "odd"));
     assert_eq!((model.requests().len(), stage.thread.get().turn()), (0, contexture_history::TurnNo(0)));
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn tokenize(data: &Conversation) -> Runner<'_> {
     })
 }
 
-/// Builds and resolves: a new prompt has an engine of its own, which remembers nothing yet.
+/// Builds and resolves: a new prompt has its own engine with empty caches.
 pub(crate) fn compose(data: &Composition) -> Runner<'_> {
     Box::new(|| {
         let prompt = built_prompt(data)?;

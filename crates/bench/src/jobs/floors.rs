@@ -1,7 +1,6 @@
 //! The shortest straight loops that give the same answers, on the raw tokenizer library.
 //!
-//! No errors, no explanations, nothing shared: what is measured here is the work that nobody can leave out,
-//! done in the plainest way.
+//! No errors, no explanations, nothing shared: only the unavoidable work, done in the plainest way.
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-//! A clock that goes on when it is told to.
+//! A clock that is advanced by hand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,12 +8,12 @@ use contexture::compose::BoxFuture;
 use contexture::history::Timestamp;
 use contexture::session::Time;
 
-/// A clock that goes on when it is told to. Clones are the same clock.
+/// A clock that is advanced by hand. Clones share the time.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayClock(Arc<AtomicU64>);
 
 impl ReplayClock {
-    /// Returns how long the replay has been going on.
+    /// Returns the time since the start of the replay.
     pub fn elapsed(&self) -> Duration {
         Duration::from_millis(self.0.load(Ordering::Relaxed))
     }
@@ -30,7 +30,7 @@ impl Time for ReplayClock {
     }
 
     fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        // Whoever waits for a time limit in a replay never meets it.
+        // Time limits never expire in a replay.
         Box::pin(futures::future::pending())
     }
 }

@@ -2,20 +2,20 @@
 //!
 //! The conversation, the instructions, the tools and the clock are the same for all ([`Scene`]). What differs is who builds
 //! the requests: Contexture's agent (`ours.rs`), or one of three strategies that people write by hand (`naive.rs`). Each
-//! request is encoded by `contexture_wire` and judged by the simulation on the bytes that would be sent (`desk.rs`).
+//! request is encoded by `contexture_wire` and judged by the simulation on the bytes that would be sent (`provider.rs`).
 //! No clock of the machine and no network is used: the same conversation gives the same numbers.
 
 mod clock;
-mod desk;
 mod naive;
 mod ours;
+mod provider;
 mod report;
 mod scene;
 
 use std::error::Error;
 
 pub use clock::ReplayClock;
-pub use desk::{Desk, Provider, Tally};
+pub use provider::{Provider, SimulatedProvider, Tally};
 pub use report::{Report, Row};
 pub use scene::{Round, Scene, SceneTurn};
 
@@ -26,7 +26,7 @@ use contexture_message::Tokens;
 pub enum Strategy {
     /// The agent of this library.
     Contexture,
-    /// The time and what the user looks at stand in the system prompt; a summary at the limit.
+    /// The time and the user's current view are in the system prompt; a summary at the limit.
     VolatileSystem,
     /// The newest whole turns that fit.
     SlidingWindow,
@@ -50,10 +50,10 @@ impl Strategy {
     }
 }
 
-/// What a replay is run with.
+/// The configuration of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayConfig {
-    /// The most that a request may have, instructions and tools included.
+    /// The maximum size of a request, including instructions and tools.
     pub window: Tokens,
 }
 

@@ -13,7 +13,7 @@ use contexture_message::{
 };
 
 use super::scene::CALL;
-use super::{Desk, Provider, ReplayClock, ReplayConfig, Scene, SceneTurn, Strategy, Tally};
+use super::{Provider, ReplayClock, ReplayConfig, Scene, SceneTurn, SimulatedProvider, Strategy, Tally};
 
 /// Past turns are summarised once they take up so much of the window: the running turn needs the rest.
 const FULL_PERCENT: u32 = 80;
@@ -43,26 +43,26 @@ pub(super) fn replay(
     provider: Provider,
     strategy: Strategy,
 ) -> Result<Tally, Box<dyn Error>> {
-    let (clock, mut desk) = (ReplayClock::default(), Desk::new(provider, config.window)?);
+    let (clock, mut simulated) = (ReplayClock::default(), SimulatedProvider::new(provider, config.window)?);
     let mut naive = Naive::new(scene, config, provider, strategy);
     for turn in &scene.turns {
         clock.pass(turn.pause);
         if let Some(request) = naive.make_room() {
             clock.pass(CALL);
             let summary = Message::assistant(scene.summary.as_str());
-            desk.call(&request, &summary, clock.elapsed())?;
+            simulated.call(&request, &summary, clock.elapsed())?;
         }
         let system = naive.system(turn, clock.elapsed());
         let mut running = vec![naive.said(naive.user(turn))];
         for round in &turn.rounds {
             clock.pass(CALL);
-            desk.call(&naive.request(&system, &running), &round.answer, clock.elapsed())?;
+            simulated.call(&naive.request(&system, &running), &round.answer, clock.elapsed())?;
             running.push(naive.said(round.answer.clone()));
             running.extend(round.results.iter().map(|it| naive.said(it.clone())));
         }
         naive.past.push(running);
     }
-    Ok(desk.tally())
+    Ok(simulated.tally())
 }
 
 impl<'a> Naive<'a> {

@@ -21,9 +21,9 @@ use futures::stream;
 use serde_json::{Value, json};
 
 use super::scene::CALL;
-use super::{Desk, Provider, ReplayClock, ReplayConfig, Scene, SceneTurn, Tally};
+use super::{Provider, ReplayClock, ReplayConfig, Scene, SceneTurn, SimulatedProvider, Tally};
 
-/// What is kept free for the answer, beside the window.
+/// The tokens reserved for the answer, in addition to the window.
 const RESERVE: Tokens = Tokens(8192);
 
 /// How the agent is set up: the one place to change for a replay with other settings.
@@ -57,7 +57,7 @@ impl Setup {
     }
 }
 
-/// What the application knows of the moment goes along with the user's message.
+/// The application's current state accompanies the user's message.
 fn inline_block(name: &'static str) -> Block {
     let body = move |call: contexture::prelude::Call| async move {
         Ok(call.input.value()[name].as_str().unwrap_or_default().to_owned())
@@ -65,7 +65,7 @@ fn inline_block(name: &'static str) -> Block {
     Block::dynamic(name, body).user().turn()
 }
 
-/// What one run is given: the user's words, and what goes along.
+/// Returns the request of a turn: the user's message and the application's state.
 fn run_request(turn: &SceneTurn) -> RunRequest {
     RunRequest::user(turn.user.as_str()).input(json!(turn.inline))
 }
@@ -78,7 +78,8 @@ pub(super) fn replay(
 ) -> Result<Tally, Box<dyn Error>> {
     let clock = ReplayClock::default();
     let setup = Setup::new(scene, config, provider)?;
-    let model = Recorded::new(Desk::new(provider, config.window)?, clock.clone(), &scene.summary);
+    let model =
+        Recorded::new(SimulatedProvider::new(provider, config.window)?, clock.clone(), &scene.summary);
     let thread = thread(setup.sessions, provider, &clock)?;
     let mut agent = Agent::builder(model.clone(), Arc::new(clock.clone()), NoSecrets)
         .config(setup.agent)
@@ -97,7 +98,7 @@ pub(super) fn replay(
             return Err(format!("the agent ended turn {n} with {left} recorded answers to go").into());
         }
     }
-    let tally = model.state().desk.tally();
+    let tally = model.state().provider.tally();
     Ok(tally)
 }
 
@@ -141,7 +142,7 @@ fn recorded_tool(
 struct Recorded(Arc<Mutex<State>>);
 
 struct State {
-    desk: Desk,
+    provider: SimulatedProvider,
     clock: ReplayClock,
     summary: String,
     /// What the user says in the running turn.
@@ -151,9 +152,9 @@ struct State {
 }
 
 impl Recorded {
-    fn new(desk: Desk, clock: ReplayClock, summary: &str) -> Self {
+    fn new(provider: SimulatedProvider, clock: ReplayClock, summary: &str) -> Self {
         let (user, answers) = (String::new(), VecDeque::new());
-        Self(Arc::new(Mutex::new(State { desk, clock, summary: summary.to_owned(), user, answers })))
+        Self(Arc::new(Mutex::new(State { provider, clock, summary: summary.to_owned(), user, answers })))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -176,7 +177,7 @@ impl State {
             None => self.answers.pop_front().ok_or_else(|| invalid("the turn is over".to_owned()))?,
         };
         self.clock.pass(CALL);
-        let usage = self.desk.call(request, &message, self.clock.elapsed());
+        let usage = self.provider.call(request, &message, self.clock.elapsed());
         let usage = usage.map_err(|err| invalid(err.to_string()))?;
         Ok(Answer { usage, ..Answer::parts(message.content) })
     }
@@ -197,7 +198,7 @@ fn said(part: &Part) -> Option<&str> {
     }
 }
 
-/// A summary by a model that does as it is told: it repeats the facts that must be kept.
+/// A summary by a model that follows its instructions: it repeats the facts that must be kept.
 fn summary(text: &str, prompt: &str) -> String {
     let facts: Vec<&str> = prompt.lines().filter(|it| it.starts_with("- ")).collect();
     format!("{text}\n\n{}", facts.join("\n"))

@@ -1,7 +1,7 @@
-//! One session of the load: its turns, one after the other, and somebody who follows its events.
+//! One session of the load: its turns, one after another, and a client that follows its events.
 //!
-//! Nothing else runs on the session, so what the streams of its turns tell, one after the other, is everything: numbers
-//! from 1 without a gap or a repeat. Who follows must hear the same, whenever it was cut off and came back.
+//! Nothing else runs on the session, so the streams of its turns contain all of its events: numbers from 1 without a
+//! gap or a repeat. The client that follows must receive the same events, even though it reconnects now and then.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,10 +15,10 @@ use super::frames::{Frame, Frames};
 use super::model::{Times, pieces};
 use super::tally::Tally;
 
-/// What went wrong.
-pub(super) type Trouble = Box<dyn std::error::Error + Send + Sync>;
+/// An error of the load.
+pub(super) type LoadError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Somebody who uses one session.
+/// A client that uses one session.
 #[derive(Clone, Debug)]
 pub(super) struct User {
     pub(super) http: Client,
@@ -29,13 +29,13 @@ pub(super) struct User {
 }
 
 impl User {
-    /// Makes the session and runs its turns.
-    pub(super) async fn talk(&self, n_turns: usize, told: &Told) -> Result<(), Trouble> {
+    /// Runs the turns of the session.
+    pub(super) async fn talk(&self, n_turns: usize, seen: &SeenEvents) -> Result<(), LoadError> {
         let mut after = 0;
         for turn in 1..=n_turns {
             let asked = format!("{} {turn}", self.session);
             let began = Instant::now();
-            let heard = self.turn(&asked, &mut after, told).await?;
+            let heard = self.turn(&asked, &mut after, seen).await?;
             let took = began.elapsed();
             if heard != pieces(&asked).concat() {
                 return Err(format!("{asked}: the text is not whole").into());
@@ -46,7 +46,7 @@ impl User {
         Ok(())
     }
 
-    pub(super) async fn begin(&self) -> Result<(), Trouble> {
+    pub(super) async fn begin(&self) -> Result<(), LoadError> {
         self.tally.request();
         let url = format!("{}/v1/sessions", self.url);
         let answer = self
@@ -60,7 +60,7 @@ impl User {
     }
 
     /// Runs a turn and returns the text that was streamed.
-    async fn turn(&self, asked: &str, after: &mut u64, told: &Told) -> Result<String, Trouble> {
+    async fn turn(&self, asked: &str, after: &mut u64, seen: &SeenEvents) -> Result<String, LoadError> {
         self.tally.request();
         let url = format!("{}/v1/sessions/{}/turns", self.url, self.session);
         let request = self.http.post(url).header("accept", "text/event-stream");
@@ -78,7 +78,7 @@ impl User {
                 let data: Value = serde_json::from_str(&frame.data)?;
                 text.push_str(data["text"].as_str().unwrap_or_default());
             }
-            told.by_turn(&frame)?;
+            seen.by_turn(&frame)?;
             last = frame.data;
         }
         let end: Value = serde_json::from_str(&last).unwrap_or_default();
@@ -88,8 +88,8 @@ impl User {
         }
     }
 
-    /// Follows the session until so many turns have ended, and is cut off now and then.
-    pub(super) async fn follow(&self, n_turns: usize, told: &Told) -> Result<(), Trouble> {
+    /// Follows the events of the session until `n_turns` turns have ended, reconnecting now and then.
+    pub(super) async fn follow(&self, n_turns: usize, seen: &SeenEvents) -> Result<(), LoadError> {
         let (mut after, mut n_ended) = (0, 0);
         // Different places in each session, the same in each run.
         let mut hold = 23 + hash(&self.session) % 200;
@@ -100,10 +100,10 @@ impl User {
             let mut frames = Frames::new(checked(request.send().await?, StatusCode::OK).await?);
             for _ in 0..hold {
                 let next = tokio::time::timeout(Duration::from_secs(60), frames.next()).await;
-                let frame = next.map_err(|_| format!("{}: nothing is told", self.session))??;
-                let frame = frame.ok_or_else(|| format!("{}: the events end", self.session))?;
+                let frame = next.map_err(|_| format!("{}: no event arrives", self.session))??;
+                let frame = frame.ok_or_else(|| format!("{}: the event stream ended", self.session))?;
                 check_next(&self.session, &mut after, &frame)?;
-                told.by_session(&frame)?;
+                seen.by_session(&frame)?;
                 n_ended += usize::from(frame.event == "turn.end");
                 if n_ended == n_turns {
                     break;
@@ -115,7 +115,7 @@ impl User {
     }
 }
 
-fn check_next(session: &str, after: &mut u64, frame: &Frame) -> Result<(), Trouble> {
+fn check_next(session: &str, after: &mut u64, frame: &Frame) -> Result<(), LoadError> {
     let expected = *after + 1;
     *after = frame.id;
     match frame.id == expected {
@@ -124,7 +124,7 @@ fn check_next(session: &str, after: &mut u64, frame: &Frame) -> Result<(), Troub
     }
 }
 
-async fn checked(answer: Response, expected: StatusCode) -> Result<Response, Trouble> {
+async fn checked(answer: Response, expected: StatusCode) -> Result<Response, LoadError> {
     let status = answer.status();
     if status == expected {
         return Ok(answer);
@@ -132,9 +132,9 @@ async fn checked(answer: Response, expected: StatusCode) -> Result<Response, Tro
     Err(format!("{status}: {}", answer.text().await.unwrap_or_default()).into())
 }
 
-/// What one of two has heard and the other has not yet: both must hear the same.
+/// The events that only one of two clients has received so far: both must receive the same.
 #[derive(Debug, Default)]
-pub(super) struct Told(Option<Mutex<BTreeMap<u64, (Side, u64)>>>);
+pub(super) struct SeenEvents(Option<Mutex<BTreeMap<u64, (Side, u64)>>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
@@ -142,33 +142,35 @@ enum Side {
     Session,
 }
 
-impl Told {
-    /// Compares, if somebody follows.
+impl SeenEvents {
+    /// Compares the events if the session is followed.
     pub(super) fn new(is_followed: bool) -> Self {
         Self(is_followed.then(Mutex::default))
     }
 
-    fn by_turn(&self, frame: &Frame) -> Result<(), Trouble> {
+    fn by_turn(&self, frame: &Frame) -> Result<(), LoadError> {
         self.add(frame, Side::Turn)
     }
 
-    fn by_session(&self, frame: &Frame) -> Result<(), Trouble> {
+    fn by_session(&self, frame: &Frame) -> Result<(), LoadError> {
         self.add(frame, Side::Session)
     }
 
-    fn add(&self, frame: &Frame, side: Side) -> Result<(), Trouble> {
+    fn add(&self, frame: &Frame, side: Side) -> Result<(), LoadError> {
         let Some(open) = &self.0 else { return Ok(()) };
         let digest = hash(&(&frame.event, &frame.data));
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
         match open.remove(&frame.id) {
             None => drop(open.insert(frame.id, (side, digest))),
             Some((other, same)) if other != side && same == digest => {}
-            Some(_) => return Err(format!("event {} is not told the same twice", frame.id).into()),
+            Some(_) => {
+                return Err(format!("event {} differs between the turn and the session", frame.id).into());
+            }
         }
         Ok(())
     }
 
-    /// Whether nothing is left that only one of both has heard.
+    /// Whether both clients have received the same events.
     pub(super) fn is_even(&self) -> bool {
         let open = self.0.as_ref().map(|it| it.lock().unwrap_or_else(PoisonError::into_inner));
         open.is_none_or(|it| it.is_empty())

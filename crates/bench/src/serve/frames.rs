@@ -43,7 +43,7 @@ impl Frames {
     }
 }
 
-/// Reads an event; a sign of life is none.
+/// Parses an event; returns `None` for a keep-alive comment.
 fn frame(text: &str) -> Option<Frame> {
     let field = |name: &str| text.lines().find_map(|it| it.strip_prefix(name));
     let (id, event, data) = (field("id: ")?, field("event: ")?, field("data: ")?);

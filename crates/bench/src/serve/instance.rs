@@ -1,4 +1,4 @@
-//! The server, in a process of its own: so its memory and its time are its own.
+//! The server process: separate, so that its memory and CPU time can be measured.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use contexture::store_sqlite::SqliteStore;
 use contexture::{SystemNames, SystemTime, session_ports};
 use contexture_server::{AgentMaker, Listener, Parts, Server};
 
-/// Serves a project until the input ends. Its address is the first line of the output.
+/// Serves a project until `input` ends. The first line of `output` is its address.
 pub fn instance(
     folder: &Path,
     url: Option<&str>,

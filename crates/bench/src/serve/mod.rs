@@ -1,9 +1,9 @@
-//! The job on the whole server: many sessions at once, over HTTP, with streams, against a mock model.
+//! Load on a whole server: many concurrent sessions over HTTP, with streams, against a mock model.
 //!
-//! The server is a process of its own ([`instance`]) on an SQLite file; model and clients are in this one. Each session
-//! runs its turns one after the other and checks what it is told; of every tenth one the events are followed besides, by
-//! somebody who is cut off now and then. The server's own time of a turn is the time from the request until the end of
-//! its stream, less the time from when the model had the request until it had sent all of its answer.
+//! The server is a separate process ([`instance`]) on an SQLite file; model and clients are in this one. Each session
+//! runs its turns one after another and checks the events; every tenth session is also followed by a client that
+//! reconnects now and then. The server's own time of a turn is the time from the request to the end of its stream,
+//! minus the time that the model took.
 
 mod client;
 mod frames;
@@ -22,7 +22,7 @@ use contexture_mockmodel::MockModel;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use client::{Told, Trouble, User};
+use client::{LoadError, SeenEvents, User};
 pub use instance::instance;
 use model::{Echo, Times};
 use process::Process;
@@ -30,23 +30,23 @@ use tally::Tally;
 
 use crate::jobs::store::Scratch;
 
-/// Of every so many sessions one is followed.
+/// One in this many sessions is followed.
 const FOLLOWED: usize = 10;
-/// How many turns are run before anything counts, in a session of their own.
+/// How many turns are run first, in a separate session, without being measured.
 const WARM_UP: usize = 3;
 
-/// What is run.
+/// The configuration of the load.
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
-    /// How many sessions at once.
+    /// The number of concurrent sessions.
     pub sessions: usize,
-    /// How many turns, all sessions together.
+    /// The number of turns of all sessions together.
     pub turns: usize,
-    /// How long the model waits between two pieces of its answer.
+    /// The model's pause between two pieces of its answer.
     pub pause: Duration,
     /// This program, whose command `instance` is the server.
     pub program: PathBuf,
-    /// Where the store is.
+    /// The folder of the store.
     pub scratch: PathBuf,
 }
 
@@ -55,7 +55,7 @@ pub fn serve(config: &ServeConfig) -> Result<Value, Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let times = Times::default();
-        let model = MockModel::with_clerk(Echo { times: times.clone(), pause: config.pause }).await;
+        let model = MockModel::with_responder(Echo { times: times.clone(), pause: config.pause }).await;
         let scratch = Scratch::new(&config.scratch)?;
         write_project(&scratch.0, model.url())?;
         let process = Process::start(&config.program, &scratch.0)?;
@@ -71,7 +71,7 @@ pub fn serve(config: &ServeConfig) -> Result<Value, Box<dyn Error>> {
         let report = load(config, &process, &user).await?;
         match process.stop()? {
             true => Ok(report),
-            false => Err("the server did not end as it should".into()),
+            false => Err("the server did not exit successfully".into()),
         }
     })
 }
@@ -86,13 +86,13 @@ fn write_project(folder: &Path, model: &str) -> std::io::Result<()> {
     fs::write(folder.join("prompts/chat.md"), "You repeat what you are told.\n")
 }
 
-async fn warm_up(user: &User) -> Result<(), Trouble> {
+async fn warm_up(user: &User) -> Result<(), LoadError> {
     let user = User { session: "warm".to_owned(), tally: Arc::default(), ..user.clone() };
     user.begin().await?;
-    user.talk(WARM_UP, &Told::new(false)).await
+    user.talk(WARM_UP, &SeenEvents::new(false)).await
 }
 
-/// Lets all sessions talk, and returns the figures.
+/// Runs all sessions and returns the measurements.
 async fn load(config: &ServeConfig, process: &Process, user: &User) -> Result<Value, Box<dyn Error>> {
     let n_sessions = config.sessions.max(1);
     let n_each = config.turns.div_ceil(n_sessions).max(1);
@@ -131,23 +131,23 @@ async fn load(config: &ServeConfig, process: &Process, user: &User) -> Result<Va
     Ok(report)
 }
 
-async fn session(user: User, n_turns: usize, is_followed: bool) -> Result<(), Trouble> {
+async fn session(user: User, n_turns: usize, is_followed: bool) -> Result<(), LoadError> {
     user.begin().await?;
-    let told = Told::new(is_followed);
+    let seen = SeenEvents::new(is_followed);
     let follow = async {
         match is_followed {
-            true => user.follow(n_turns, &told).await,
+            true => user.follow(n_turns, &seen).await,
             false => Ok(()),
         }
     };
-    futures::future::try_join(user.talk(n_turns, &told), follow).await?;
-    match told.is_even() {
+    futures::future::try_join(user.talk(n_turns, &seen), follow).await?;
+    match seen.is_even() {
         true => Ok(()),
-        false => Err(format!("{}: who follows has not heard the same", user.session).into()),
+        false => Err(format!("{}: the followed events differ", user.session).into()),
     }
 }
 
-/// The memory that the server held when a tenth, half and all of the turns were over.
+/// The server's memory when 10, 50 and 100 percent of the turns were done.
 #[derive(Debug, Default)]
 struct Memory(Vec<(usize, f64)>);
 

@@ -1,4 +1,4 @@
-//! The model behind the server: it streams forty pieces and remembers how long that took.
+//! The mock model: it streams forty pieces and records how long that took.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use contexture::message::{Answer, Delta};
 use contexture::wire::Dialect;
-use contexture_mockmodel::{Clerk, Received, Reply};
+use contexture_mockmodel::{Received, Reply, Responder};
 use serde_json::Value;
 
 /// How many pieces an answer has.
 pub(super) const N_PIECES: usize = 40;
 
-/// How long answers took, by what was asked. Who asked takes it away, so that nothing stays.
+/// The duration of each answer, by the question. Reading an entry removes it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Times(Arc<Mutex<HashMap<String, Duration>>>);
 
 impl Times {
-    /// Takes what a model call took; its end may be noted a moment after the client has heard all of it.
+    /// Removes and returns the duration of a model call; it may be recorded shortly after the client has the answer.
     pub(super) async fn take(&self, asked: &str) -> Option<Duration> {
         for _ in 0..500 {
             let took = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(asked);
@@ -34,7 +34,7 @@ impl Times {
     }
 }
 
-/// Answers what was asked, so that a piece in the wrong stream is seen.
+/// Repeats the question, so that a piece in the wrong stream is detected.
 #[derive(Debug)]
 pub(super) struct Echo {
     pub(super) times: Times,
@@ -53,7 +53,7 @@ fn asked(request: &Received) -> String {
     last.and_then(|it| it["content"].as_str()).unwrap_or_default().to_owned()
 }
 
-impl Clerk for Echo {
+impl Responder for Echo {
     fn reply(&self, request: &Received) -> Reply {
         let pieces = pieces(&asked(request));
         let whole = Answer::text(pieces.concat());
@@ -61,7 +61,7 @@ impl Clerk for Echo {
             pieces.into_iter().map(Delta::Text).chain([Delta::Done(Box::new(whole))]).collect();
         match request.body["stream"] == Value::Bool(true) {
             true => Reply::deltas(Dialect::Openai, &deltas).event_by_event().every(self.pause),
-            false => Reply::status(400).text("only streams are given"),
+            false => Reply::status(400).text("only streaming is supported"),
         }
     }
 

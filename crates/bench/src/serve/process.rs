@@ -1,4 +1,4 @@
-//! The process with the server: where it listens, and what it takes of the machine.
+//! The server's process: its address, memory and CPU time.
 
 use std::error::Error;
 use std::fs;
@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// A server that runs; it ends when dropped.
+/// A running server; it is killed when dropped.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
@@ -29,12 +29,12 @@ impl Process {
         }
     }
 
-    /// Returns the memory that it holds, in megabytes, where the system says it.
+    /// Returns its memory in megabytes, if the system reports it.
     pub(super) fn rss_mb(&self) -> Option<f64> {
         self.megabytes("VmRSS:")
     }
 
-    /// Returns the most memory that it has held.
+    /// Returns its peak memory.
     pub(super) fn peak_rss_mb(&self) -> Option<f64> {
         self.megabytes("VmHWM:")
     }
@@ -46,18 +46,18 @@ impl Process {
         Some((kilobytes / 1024.0 * 10.0).round() / 10.0)
     }
 
-    /// Returns how long it has kept processors busy, in milliseconds, where the system says it.
+    /// Returns its CPU time in milliseconds, if the system reports it.
     pub(super) fn cpu_ms(&self) -> Option<f64> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
         // The name of the program comes before, in parentheses, and may hold anything.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
         let user: f64 = fields.next()?.parse().ok()?;
         let system: f64 = fields.next()?.parse().ok()?;
-        // A hundred ticks a second, on every Linux there is.
+        // Linux reports a hundred ticks per second.
         Some((user + system) * 10.0)
     }
 
-    /// Has it stop as it should, and says whether it did.
+    /// Shuts it down and returns whether it exited successfully.
     pub(super) fn stop(mut self) -> std::io::Result<bool> {
         drop(self.child.stdin.take());
         Ok(self.child.wait()?.success())
@@ -66,7 +66,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that has ended already does not matter.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

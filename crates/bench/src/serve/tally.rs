@@ -1,4 +1,4 @@
-//! What is counted while the load runs.
+//! Counters of the load.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};

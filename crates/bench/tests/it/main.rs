@@ -1,5 +1,5 @@
 //! Both sides of a job give the same answer, and the program says what is wrong with a call.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod replay;
 
@@ -94,7 +94,7 @@ fn program(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_wrong_call_is_told_what_is_wrong() {
+fn a_wrong_call_gets_a_helpful_error() {
     insta::assert_snapshot!(program(&["knit", "1"]), @"2 contexture-bench: unknown job `knit`; the jobs are tokenize, compose, compose.warm, render.xml, trim.cold, trim.warm, window.count, store.append, store.append.many, store.load, store.tail, turn, serve, flow, waiting-runs");
     insta::assert_snapshot!(program(&["serve"]), @"2 contexture-bench: say how many sessions");
     insta::assert_snapshot!(program(&["serve", "many"]), @"2 contexture-bench: `many` is not a number of sessions");

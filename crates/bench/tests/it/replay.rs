@@ -1,4 +1,4 @@
-//! A short replay: the accounts are right, whoever builds the requests.
+//! A short replay: the totals are consistent for every strategy.
 
 use std::sync::LazyLock;
 
@@ -28,11 +28,11 @@ fn the_accounts_of_a_replay_are_right() {
     assert_eq!(report.rows.len(), Provider::ALL.len() * Strategy::ALL.len());
     for row in &report.rows {
         let (usage, who) = (row.tally.usage, format!("{:?} {:?}", row.provider, row.strategy));
-        let anew = usage.input_tokens.checked_sub(usage.cached());
-        assert!(anew.is_some(), "{who}: more was read and written than was sent");
+        let uncached = usage.input_tokens.checked_sub(usage.cached());
+        assert!(uncached.is_some(), "{who}: more was read and written than was sent");
         assert!((0.0..1.0).contains(&row.tally.share()), "{who}");
         assert!(row.tally.cost > 0.0, "{who}");
-        // One call for each recorded answer; whoever summarises asks for that besides.
+        // One call for each recorded answer; a strategy that summarises makes additional calls.
         let rounds = scene.n_rounds() as u64;
         match row.strategy {
             Strategy::SlidingWindow => assert_eq!(row.tally.calls, rounds, "{who}"),

@@ -1,6 +1,6 @@
 //! `blocks`: lists the prompt blocks of the project, and previews one.
 
-use contexture_compose::{Block, BlockBody, BlockDefinition, Prompt, ResolveOptions, Text};
+use contexture_compose::{Block, BlockBody, BlockDefinition, Prompt, ResolveOptions, Source, Text};
 use contexture_message::counter_for;
 use contexture_project::{Project, ProjectError};
 use serde_json::{Value, json};
@@ -88,7 +88,9 @@ fn preview(args: &PreviewArgs, project: &Project, as_json: bool, screen: Screen)
         .engine(&contexture::engine());
     options.target.model.clone_from(&args.model);
     let pass = runtime::block_on(prompt.resolve(options))?.map_err(|err| project.error(&err))?;
-    let part = pass.explain().parts.into_iter().find(|it| it.source.starts_with("block:"));
+    let source = pass.segments().iter().map(|it| &it.source).find(|it| matches!(it, Source::Block(_)));
+    let source = source.map(ToString::to_string);
+    let part = pass.explain().parts.into_iter().find(|it| Some(&it.source) == source.as_ref());
     let part = part.ok_or_else(|| Failure::input(format!("block `{}` took no part", args.name)))?;
     let text = part.text.unwrap_or_default();
     let counter = counter_for(args.model.as_deref()).profile();

@@ -11,7 +11,7 @@ use super::resolve::counted;
 use crate::args::{Globals, ResolveArgs};
 use crate::error::Failure;
 use crate::output::Reply;
-use crate::pass;
+use crate::stage;
 use crate::terminal::Screen;
 use crate::terminal::bar::{bar, gauge, percent};
 use crate::terminal::paint::{
@@ -27,7 +27,7 @@ const MIN_BAR: usize = 10;
 const MAX_GAUGE: usize = 40;
 
 pub(super) fn run(args: &ResolveArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
-    let (pass, _) = pass::resolve(args, globals)?;
+    let (pass, _) = stage::resolve(args, globals)?;
     let explanation = pass.explain();
     Ok(match globals.json {
         true => Reply::json(json!(explanation)),

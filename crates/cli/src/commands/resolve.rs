@@ -10,12 +10,12 @@ use super::wire;
 use crate::args::{Globals, WireArgs};
 use crate::error::Failure;
 use crate::output::{self, Reply};
-use crate::pass;
+use crate::stage;
 use crate::terminal::Screen;
 use crate::terminal::paint::{BOLD, CYAN, DIM, YELLOW, behind, joined, one_line, paint, visible, width};
 
 pub(super) fn run(args: &WireArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
-    let (pass, catalogue) = pass::resolve(&args.resolve, globals)?;
+    let (pass, catalogue) = stage::resolve(&args.resolve, globals)?;
     if globals.json || args.wire.is_some() {
         // The page shows the warnings itself.
         pass.explain().warnings.iter().for_each(|it| output::warn(it));

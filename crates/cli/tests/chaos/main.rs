@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contexture_message::{Answer, Delta};
-use contexture_mockmodel::{Clerk, MockModel, Received, Reply};
+use contexture_mockmodel::{MockModel, Received, Reply, Responder};
 use contexture_pgtest::Postgres;
 use contexture_wire::Dialect;
 use futures::future::join_all;
@@ -35,7 +35,7 @@ const N_RUNNERS: usize = 10;
 /// Says what it was asked, in pieces that take a while.
 struct Echo;
 
-impl Clerk for Echo {
+impl Responder for Echo {
     fn reply(&self, request: &Received) -> Reply {
         let last = request.body["messages"].as_array().and_then(|it| it.last());
         let text = user::answer_to(last.and_then(|it| it["content"].as_str()).unwrap_or_default());
@@ -66,7 +66,7 @@ fn chaos(store: Store) {
     let seconds = number("CONTEXTURE_CHAOS_SECONDS", 15);
     eprintln!("CONTEXTURE_CHAOS_SEED={seed} CONTEXTURE_CHAOS_SECONDS={seconds}");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let model = runtime.block_on(MockModel::with_clerk(Echo));
+    let model = runtime.block_on(MockModel::with_responder(Echo));
     let mut cluster = Cluster::start(model.url(), store);
     let places = cluster.places();
     let deadline = Instant::now() + Duration::from_secs(seconds);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use contexture_message::{Answer, Delta, Part, ToolCall};
-use contexture_mockmodel::{Clerk, MockModel, Received, Reply};
+use contexture_mockmodel::{MockModel, Received, Reply, Responder};
 use contexture_wire::Dialect;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -19,7 +19,7 @@ pub(crate) const TOOL: Duration = Duration::from_secs(4);
 /// Calls the tool if it is told to, tells a long story in pieces if it is told to, and agrees with all else.
 struct Model(Arc<AtomicUsize>);
 
-impl Clerk for Model {
+impl Responder for Model {
     fn reply(&self, request: &Received) -> Reply {
         self.0.fetch_add(1, Ordering::Relaxed);
         let last = request.body["messages"].as_array().and_then(|it| it.last()).cloned().unwrap_or_default();
@@ -42,7 +42,7 @@ impl Clerk for Model {
 
 struct ToolDefinition(Arc<AtomicUsize>);
 
-impl Clerk for ToolDefinition {
+impl Responder for ToolDefinition {
     fn reply(&self, _: &Received) -> Reply {
         self.0.fetch_add(1, Ordering::Relaxed);
         Reply::json(200, &json!({"done": true})).after(TOOL)
@@ -62,8 +62,8 @@ pub(crate) struct Project {
 impl Project {
     pub(crate) async fn new(store: &str) -> Self {
         let (n_model, n_tool) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-        let model = MockModel::with_clerk(Model(Arc::clone(&n_model))).await;
-        let tool = MockModel::with_clerk(ToolDefinition(Arc::clone(&n_tool))).await;
+        let model = MockModel::with_responder(Model(Arc::clone(&n_model))).await;
+        let tool = MockModel::with_responder(ToolDefinition(Arc::clone(&n_tool))).await;
         let folder = TempDir::new().unwrap();
         let config = format!(
             "[model]\ndefault = \"mock/m-1\"\n[providers.mock]\ndialect = \"openai\"\nbase_url = \"{}/v1\"\n\

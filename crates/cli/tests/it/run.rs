@@ -329,6 +329,21 @@ fn resolve_shows_what_a_provider_gets() {
 }
 
 #[test]
+fn a_stored_session_is_resolved_as_its_next_turn_sends_it() {
+    let served = Served::new(OPENAI, [says(OPENAI, "One."), says(OPENAI, "Two.")]);
+    served.run(&["run", "p", "--user", "Hi.", "--session", "s1"]);
+    let next = ["p", "--user", "And now?", "--session", "s1"];
+    let shown = served.run(&[&["resolve"], &next[..], &["--wire", "openai"]].concat()).json();
+    served.run(&[&["run"], &next[..]].concat());
+    let sent = &served.asked()[1].body;
+    assert_eq!(sent["messages"].as_array().map(Vec::len), Some(4), "{sent}");
+    assert_eq!(shown["messages"], sent["messages"]);
+    // A session that is not stored is only a name for templates.
+    let alone = served.run(&["resolve", "p", "--user", "Hi.", "--session", "s2", "--wire", "openai"]).json();
+    assert_eq!(alone["messages"].as_array().map(Vec::len), Some(2), "{alone}");
+}
+
+#[test]
 fn what_a_dialect_can_not_carry_is_told() {
     let served = Served::new(OPENAI, []);
     served.folder.write("prompts/p.md", "---\nsettings: {top_k: 5}\n---\nYou are brief.");

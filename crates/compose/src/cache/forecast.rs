@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use contexture_message::{CacheRules, Price, TokenCounter, Tokens, Usage};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::is_expired;
 use super::sent::Sent;
 
 /// What the provider should read from its cache, given what was sent before.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Forecast {
     /// Tokens that should be read from the cache.
     pub read_tokens: Tokens,
@@ -27,7 +28,7 @@ pub struct Forecast {
 }
 
 /// The first difference between two prefixes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PrefixChange {
     /// The source of the first byte that differs, or `model`.
     pub source: String,
@@ -41,7 +42,7 @@ pub struct PrefixChange {
 }
 
 /// A forecast compared with what the provider reported.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reconciliation {
     /// The tokens that were expected to be read from the cache.
     pub expected: Tokens,
@@ -55,7 +56,7 @@ pub struct Reconciliation {
 }
 
 /// Why a provider's cache was not read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MissCause {
     /// The bytes of this source changed; `model` if the model changed.

@@ -8,6 +8,7 @@ mod sent;
 use std::time::Duration;
 
 use contexture_message::{Breakpoint, CacheRules, Tokens};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::forecast::{Forecast, MissCause, PrefixChange, Reconciliation};
@@ -35,7 +36,7 @@ pub(crate) fn is_expired(rules: CacheRules, idle: Option<Duration>) -> bool {
 }
 
 /// What is known about the cache before the call, and after it what the provider reported.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CacheFacts {
     /// Tokens at the beginning of the request that do not change with the turn.
     pub prefix_tokens: Tokens,

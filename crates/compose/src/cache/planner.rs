@@ -16,6 +16,7 @@
 use std::time::Duration;
 
 use contexture_message::{CacheRules, Price, Tokens};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::is_expired;
@@ -46,7 +47,7 @@ pub struct Prospect {
 }
 
 /// The decision about an edit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EditDecision {
     /// The name of the edit.
     pub edit: String,
@@ -120,7 +121,7 @@ pub fn weigh(edit: &Edit, prospect: &Prospect) -> EditDecision {
     let chosen = edit.saves > Tokens(0) && gain > loss;
     let verdict = if chosen { "worth more than" } else { "not worth" };
     let reason = format!(
-        "{} fewer tokens in each of {calls} calls are {verdict} reading {kept} tokens anew{}",
+        "{} fewer tokens in each of {calls} calls are {verdict} reading {kept} tokens again{}",
         edit.saves,
         rates.remark()
     );

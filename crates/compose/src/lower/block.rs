@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Lowering, Made, Node, Spot, Stability};
+use super::{EntryPosition, LoweredEntry, Lowering, Node, Stability};
 use crate::define::{BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, InlineBlock};
 use crate::segment::{FrozenBody, SharedText, Volatility};
 use crate::tags::{TagError, block_tag_name, escape_text};
@@ -108,7 +108,7 @@ impl Contributor for InlineContributor {
 
 impl Lowering {
     /// Lowers a block.
-    pub(super) fn block(&mut self, block: &Arc<BlockDefinition>, name: &str) -> Made {
+    pub(super) fn block(&mut self, block: &Arc<BlockDefinition>, name: &str) -> LoweredEntry {
         let is_other = !block.agents.is_empty() && !block.agents.contains(&self.prompt);
         let gate_reason = match (block.enabled, is_other) {
             (false, _) => NOT_ENABLED,
@@ -130,10 +130,10 @@ impl Lowering {
             None if block.message == BlockMessage::User || block.mode == BlockMode::Cached => Stability::Turn,
             None => Stability::Request,
         };
-        Made {
+        LoweredEntry {
             stability: Some(stability),
             gate_reason: Some(gate_reason),
-            ..Made::new(Arc::new(contributor))
+            ..LoweredEntry::new(Arc::new(contributor))
         }
     }
 }
@@ -165,8 +165,9 @@ pub(crate) fn lower_inline<'a>(
         let contributor = Arc::new(InlineContributor { name, order: *order, piece });
         let identity = Arc::as_ptr(&contributor).cast::<()>().addr();
         lowering.claim_id(&source, identity, &place);
-        let spot = Spot { source, identity, place: &place, depth: 0, is_gated: false };
-        let node = lowering.new_node(spot, || 0, |_, _| Made { stability, ..Made::new(contributor) });
+        let at = EntryPosition { source, identity, place: &place, depth: 0, is_gated: false };
+        let node =
+            lowering.new_node(at, || 0, |_, _| LoweredEntry { stability, ..LoweredEntry::new(contributor) });
         nodes.push(node);
     }
     Error::all(lowering.errors)?;

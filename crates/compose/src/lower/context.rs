@@ -29,9 +29,11 @@ impl ContextContributor {
     async fn pieces(&self, call: &Call) -> Result<Vec<Piece>, BoxError> {
         let Some(text) = &self.parts.text else { return Ok(Vec::new()) };
         let shorter = self.profile.shorter.iter().map(|it| it.evaluate(call).wait());
-        let (text, shorter) =
-            futures_util::future::try_join(text.evaluate(call).wait(), futures_util::future::try_join_all(shorter))
-                .await?;
+        let (text, shorter) = futures_util::future::try_join(
+            text.evaluate(call).wait(),
+            futures_util::future::try_join_all(shorter),
+        )
+        .await?;
         Ok(vec![Piece { shorter, ..Piece::from(trimmed(text)) }])
     }
 
@@ -78,7 +80,8 @@ impl Contributor for ContextContributor {
 
     fn contribute(&self, call: Call) -> BoxFuture<'_, Result<Contribution, BoxError>> {
         async move {
-            let (pieces, values) = futures_util::future::try_join(self.pieces(&call), self.values(&call)).await?;
+            let (pieces, values) =
+                futures_util::future::try_join(self.pieces(&call), self.values(&call)).await?;
             Ok(self.contribution(pieces, values))
         }
         .boxed()

@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use self::block::{block_name, block_stamp};
 pub(crate) use self::block::{frozen_block, lower_inline};
 use self::context::{ContextContributor, inferred_volatility};
-use self::node::Made;
+use self::node::LoweredEntry;
 pub(crate) use self::node::{Choice, Item, Node, Pick, Stability};
 pub(crate) use self::provider::{frozen_messages, lower_providers, messages_to_freeze};
 pub(crate) use self::schema::{InputSchema, OwnedSchema};
@@ -141,7 +141,7 @@ fn collect_owners(
 }
 
 /// The place of a contributor, and its owner.
-struct Spot<'a> {
+struct EntryPosition<'a> {
     source: Source,
     identity: usize,
     place: &'a str,
@@ -210,14 +210,14 @@ impl Lowering {
                 if let Some(values) = &context.parts.values {
                     self.sketches.entry(identity).or_insert_with(|| values.sketch());
                 }
-                let spot = Spot { source, identity, place, depth, is_gated };
-                self.node(spot, stamp, |it, source| {
+                let at = EntryPosition { source, identity, place, depth, is_gated };
+                self.node(at, stamp, |it, source| {
                     let contributor = it.context(&context.parts, source);
                     let constant = contributor.constant().map(Arc::new);
-                    Made {
+                    LoweredEntry {
                         stability: constant.map(Stability::Constant),
                         condition: context.parts.when.clone(),
-                        ..Made::new(Arc::new(contributor))
+                        ..LoweredEntry::new(Arc::new(contributor))
                     }
                 })
             }
@@ -233,22 +233,21 @@ impl Lowering {
                 let identity = Arc::as_ptr(&block.0).addr();
                 let place = block.0.file.as_deref().unwrap_or(place);
                 let stamp = || block_stamp(&block.0);
-                let spot = Spot {
+                let at = EntryPosition {
                     source: Source::Block(name.as_str().into()),
                     identity,
                     place,
                     depth,
                     is_gated: true,
                 };
-                self.node(spot, stamp, |it, _| it.block(&block.0, &name))
+                self.node(at, stamp, |it, _| it.block(&block.0, &name))
             }
-            Entry::Provider(it) | Entry::Injectable(it) => {
-                let contributor: Arc<dyn Contributor> = Arc::clone(it) as _;
-                let is_provider = matches!(entry, Entry::Provider(_));
-                self.function(entry_source(entry, position), contributor, is_provider, place, depth)
+            Entry::Provider(it) => self.provider(it, place, depth),
+            Entry::Injectable(it) => {
+                self.function(entry_source(entry, position), Arc::clone(it) as _, place, depth)
             }
             Entry::Contributor(it) => {
-                self.function(entry_source(entry, position), Arc::clone(it), false, place, depth)
+                self.function(entry_source(entry, position), Arc::clone(it), place, depth)
             }
         }
     }
@@ -258,14 +257,13 @@ impl Lowering {
         &mut self,
         source: Source,
         contributor: Arc<dyn Contributor>,
-        is_provider: bool,
         place: &str,
         depth: usize,
     ) -> Option<Item> {
         let identity = Arc::as_ptr(&contributor).cast::<()>().addr();
         let is_gated = contributor.has_gate();
-        let spot = Spot { source, identity, place, depth, is_gated };
-        self.node(spot, || 0, |_, _| Made { is_provider, ..Made::new(contributor) })
+        let at = EntryPosition { source, identity, place, depth, is_gated };
+        self.node(at, || 0, |_, _| LoweredEntry::new(contributor))
     }
 
     fn branch(&mut self, branch: &Branch, position: usize, place: &str, depth: usize) -> Vec<Item> {
@@ -278,33 +276,34 @@ impl Lowering {
     /// Lowers one contributor, or returns its existing node.
     fn node(
         &mut self,
-        spot: Spot<'_>,
+        at: EntryPosition<'_>,
         stamp: impl FnOnce() -> u64,
-        make: impl FnOnce(&mut Self, &Source) -> Made,
+        make: impl FnOnce(&mut Self, &Source) -> LoweredEntry,
     ) -> Option<Item> {
-        let Spot { identity, place, depth, .. } = spot;
+        let EntryPosition { identity, place, depth, .. } = at;
         if let Some(node) = self.nodes.get(&identity) {
             let node = Arc::clone(node);
             if depth + node.height > MAX_DEPTH {
-                let entry = format!("{} at {place}", spot.source);
+                let entry = format!("{} at {place}", at.source);
                 self.errors.push(ErrorKind::DepthExceeded { entry, limit: MAX_DEPTH }.into());
             }
             return Some(Item::Node(node));
         }
-        self.claim_id(&spot.source, identity, place);
-        let node = self.new_node(spot, stamp, make);
+        self.claim_id(&at.source, identity, place);
+        let node = self.new_node(at, stamp, make);
         self.nodes.insert(identity, Arc::clone(&node));
         Some(Item::Node(node))
     }
 
     fn new_node(
         &mut self,
-        spot: Spot<'_>,
+        at: EntryPosition<'_>,
         stamp: impl FnOnce() -> u64,
-        make: impl FnOnce(&mut Self, &Source) -> Made,
+        make: impl FnOnce(&mut Self, &Source) -> LoweredEntry,
     ) -> Arc<Node> {
-        let Spot { source, identity, place, depth, is_gated } = spot;
-        let Made { contributor, stability, gate_reason, condition, is_provider } = make(self, &source);
+        let EntryPosition { source, identity, place, depth, is_gated } = at;
+        let LoweredEntry { contributor, stability, gate_reason, condition, is_provider } =
+            make(self, &source);
         let Declaration { input, entries, profile, family } = contributor.declare();
         let children = self.entries(&entries, &format!("{place} use"), depth + 1);
         let input = self.schema(&source, input.as_ref(), &self.overrides.clone());
@@ -392,7 +391,7 @@ fn entry_source(entry: &Entry, position: usize) -> Source {
             None => Source::At { kind: EntryKind::Context, position },
         },
         Entry::Block(block) => Source::Block(block.0.name.as_str().into()),
-        Entry::Provider(it) => Source::Provider(it.id().into()),
+        Entry::Provider(it) => Source::Provider(it.name().into()),
         Entry::Injectable(it) => Source::Injectable(it.id().into()),
         Entry::Contributor(it) => Source::Contributor(it.id().into()),
         Entry::When(_) => Source::At { kind: EntryKind::When, position },

@@ -114,7 +114,7 @@ impl Item {
 }
 
 /// The result of lowering an entry, with the facts that only its kind knows.
-pub(super) struct Made {
+pub(super) struct LoweredEntry {
     pub(super) contributor: Arc<dyn Contributor>,
     pub(super) gate_reason: Option<&'static str>,
     pub(super) condition: Option<Predicate>,
@@ -123,7 +123,7 @@ pub(super) struct Made {
     pub(super) is_provider: bool,
 }
 
-impl Made {
+impl LoweredEntry {
     pub(super) fn new(contributor: Arc<dyn Contributor>) -> Self {
         Self { contributor, gate_reason: None, condition: None, stability: None, is_provider: false }
     }

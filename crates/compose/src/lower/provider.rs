@@ -7,7 +7,7 @@ use contexture_history::panic_message;
 use contexture_message::Message;
 use futures_util::future::{BoxFuture, FutureExt};
 
-use super::{Item, Lowering, Made, Node, Spot, Stability};
+use super::{EntryPosition, Item, LoweredEntry, Lowering, Node, Stability};
 use crate::define::ProviderParts;
 use crate::segment::FrozenBody;
 use crate::{
@@ -44,23 +44,31 @@ impl Contributor for ProviderContributor {
 }
 
 impl Lowering {
+    /// Lowers a provider.
+    pub(super) fn provider(
+        &mut self,
+        ContextProvider(parts): &ContextProvider,
+        place: &str,
+        depth: usize,
+    ) -> Option<Item> {
+        let source = Source::Provider(parts.provider.name().into());
+        let frozen = |name| Stability::Frozen { name, literal: None };
+        let stability = parts.is_cached.then(|| frozen(source.to_string().into()));
+        let at = EntryPosition { source, identity: Arc::as_ptr(parts).addr(), place, depth, is_gated: false };
+        let contributor = Arc::new(ProviderContributor(Arc::clone(parts)));
+        let made = LoweredEntry { stability, is_provider: true, ..LoweredEntry::new(contributor) };
+        self.node(at, || 0, |_, _| made)
+    }
+
     /// Lowers providers, in order.
     pub(super) fn providers(&mut self, providers: &[ContextProvider], place: &str) -> Vec<Arc<Node>> {
-        let mut nodes = Vec::with_capacity(providers.len());
-        for (position, ContextProvider(parts)) in providers.iter().enumerate() {
-            let place = format!("{place}[{position}]");
-            let source = Source::Provider(parts.provider.name().into());
-            let identity = Arc::as_ptr(parts).addr();
-            let frozen = |name| Stability::Frozen { name, literal: None };
-            let stability = parts.is_cached.then(|| frozen(source.to_string().into()));
-            let spot = Spot { source, identity, place: &place, depth: 0, is_gated: false };
-            let contributor = Arc::new(ProviderContributor(Arc::clone(parts)));
-            let made = Made { stability, is_provider: true, ..Made::new(contributor) };
-            if let Some(Item::Node(node)) = self.node(spot, || 0, |_, _| made) {
-                nodes.push(node);
-            }
-        }
-        nodes
+        let lowered = providers.iter().enumerate();
+        let lowered = lowered.filter_map(|(idx, it)| self.provider(it, &format!("{place}[{idx}]"), 0));
+        let node = |it| match it {
+            Item::Node(node) => Some(node),
+            Item::Choice(_) => None,
+        };
+        lowered.filter_map(node).collect()
     }
 }
 

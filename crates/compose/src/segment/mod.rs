@@ -10,6 +10,7 @@ use std::sync::{Arc, LazyLock};
 
 use contexture_message::tokens::message_tokens;
 use contexture_message::{Message, TokenCounter, Tokens};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::envelope::{envelope, envelope_text, is_engines, is_of_the_user};
@@ -166,7 +167,9 @@ impl From<SharedText> for Body {
 }
 
 /// How often the bytes of a Segment change.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Volatility {
     /// The same in every thread.

@@ -264,7 +264,7 @@ fn not_an_object(input: &Value) -> Vec<InputFault> {
 
 fn valid(mut faults: Vec<InputFault>) -> Result<(), Error> {
     // Two owners may declare the same key; one fault for it is enough.
-    let mut told = HashSet::new();
-    faults.retain(|it| told.insert((it.path.clone(), it.rule.clone())));
+    let mut seen = HashSet::new();
+    faults.retain(|it| seen.insert((it.path.clone(), it.rule.clone())));
     if faults.is_empty() { Ok(()) } else { Err(ErrorKind::InputInvalid { faults }.into()) }
 }

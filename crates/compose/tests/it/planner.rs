@@ -37,14 +37,14 @@ fn priced(calls: u32) -> Prospect {
 
 #[test]
 fn an_edit_pays_off_after_enough_calls() {
-    insta::assert_snapshot!(weighed(10_000, 20_000, calls(9)), @"no: -10000 in each, 10000 anew, gains 9000.0000, loses 9000.0000; 10000 fewer tokens in each of 9 calls are not worth reading 10000 tokens anew (prices not known: cached reads taken as a tenth, writes as full reads)");
-    insta::assert_snapshot!(weighed(10_000, 20_000, calls(10)), @"yes: -10000 in each, 10000 anew, gains 10000.0000, loses 9000.0000; 10000 fewer tokens in each of 10 calls are worth more than reading 10000 tokens anew (prices not known: cached reads taken as a tenth, writes as full reads)");
+    insta::assert_snapshot!(weighed(10_000, 20_000, calls(9)), @"no: -10000 in each, 10000 anew, gains 9000.0000, loses 9000.0000; 10000 fewer tokens in each of 9 calls are not worth reading 10000 tokens again (prices not known: cached reads taken as a tenth, writes as full reads)");
+    insta::assert_snapshot!(weighed(10_000, 20_000, calls(10)), @"yes: -10000 in each, 10000 anew, gains 10000.0000, loses 9000.0000; 10000 fewer tokens in each of 10 calls are worth more than reading 10000 tokens again (prices not known: cached reads taken as a tenth, writes as full reads)");
 }
 
 #[test]
 fn prices_decide_where_they_are_known() {
-    insta::assert_snapshot!(weighed(10_000, 20_000, priced(11)), @"no: -10000 in each, 10000 anew, gains 0.0330, loses 0.0345; 10000 fewer tokens in each of 11 calls are not worth reading 10000 tokens anew");
-    insta::assert_snapshot!(weighed(10_000, 20_000, priced(12)), @"yes: -10000 in each, 10000 anew, gains 0.0360, loses 0.0345; 10000 fewer tokens in each of 12 calls are worth more than reading 10000 tokens anew");
+    insta::assert_snapshot!(weighed(10_000, 20_000, priced(11)), @"no: -10000 in each, 10000 anew, gains 0.0330, loses 0.0345; 10000 fewer tokens in each of 11 calls are not worth reading 10000 tokens again");
+    insta::assert_snapshot!(weighed(10_000, 20_000, priced(12)), @"yes: -10000 in each, 10000 anew, gains 0.0360, loses 0.0345; 10000 fewer tokens in each of 12 calls are worth more than reading 10000 tokens again");
 }
 
 #[test]

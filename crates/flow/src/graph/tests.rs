@@ -129,7 +129,7 @@ proptest! {
 }
 
 #[test]
-fn a_flow_that_nobody_can_read_is_drawn_too() {
+fn an_unreadable_flow_is_drawn_too() {
     let nodes: serde_json::Map<String, Value> =
         (0..2000).map(|it| (format!("n{it}"), json!({"type": "portal_in", "portal": "p"}))).collect();
     let edges: Vec<String> =

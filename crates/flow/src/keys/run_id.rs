@@ -3,11 +3,13 @@
 use std::fmt;
 
 use contexture_session::{IdInvalid, SessionId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The name of a run within its tenant: its session's, a dot, and its own.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(inline)]
 pub struct RunId {
     session: SessionId,
     name: String,

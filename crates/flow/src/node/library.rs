@@ -50,7 +50,7 @@ pub trait Library: fmt::Debug + Send + Sync + 'static {
     /// Called for every event after it is recorded here, for metrics. To observe a run, follow it.
     fn on_event(&self, _flow: &Flow, _event: &RunEvent) {}
 
-    /// Hears how long a node of a kind has worked, each time that it was tried here. What it waited for, an answer or
+    /// Called with the working time of a node of a kind, after each attempt here. What it waited for, an answer or
     /// its next attempt, is not in it.
     fn on_worked(&self, _kind: &'static str, _took: Duration) {}
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use contexture_session::ThreadId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -13,7 +14,7 @@ use super::weight::of_json;
 use super::{PortType, type_of};
 
 /// The values that travel along edges.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PortValue {
     /// A JSON value.

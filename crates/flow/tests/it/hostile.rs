@@ -99,7 +99,7 @@ fn a_constant_that_is_too_deep_is_a_fault() {
 }
 
 #[test]
-fn who_takes_what_comes_first_keeps_nothing() {
+fn a_join_of_any_keeps_no_input() {
     let document = json!({
         "nodes": {
             "first": {"type": "transform", "template": "kept"},
@@ -293,7 +293,7 @@ async fn an_answer_that_is_too_large_is_refused_and_the_wait_stays() {
 }
 
 #[tokio::test]
-async fn what_is_no_name_of_a_wait_is_no_wait() {
+async fn an_invalid_wait_id_is_no_wait() {
     let scene = Scene::new();
     let info = scene.run(&scene.flow(ask("string")), "s", json!({})).await;
     for wait in [

@@ -78,7 +78,7 @@ async fn items(scene: &Scene, thread: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn input_lands_in_the_thread_that_it_is_told() {
+async fn input_is_added_to_the_given_thread() {
     let scene = Scene::new();
     let flow = scene.flow(json!({
         "nodes": {
@@ -131,7 +131,7 @@ async fn a_request_without_history_reads_the_thread_and_writes_nothing() {
 
 /// What is told of a model call names its turn, and a turn that nobody keeps has no name.
 #[tokio::test]
-async fn what_is_told_names_its_turn() {
+async fn events_name_their_turn() {
     let scene = Scene::new();
     let flow = scene.flow(json!({
         "nodes": {
@@ -370,7 +370,7 @@ async fn a_tool_call_waits_for_approval_and_says_what_was_denied() {
 }
 
 #[tokio::test]
-async fn a_sub_flow_works_on_the_thread_that_it_is_told() {
+async fn a_sub_flow_works_on_the_given_thread() {
     let scene = Scene::new();
     let inner = json!({
         "id": "expert",

@@ -255,7 +255,7 @@ async fn a_run_keeps_the_flow_that_it_was_begun_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn values_that_nobody_takes_do_not_pile_up_for_ever() {
+async fn unused_values_do_not_pile_up() {
     let scene = Scene::new();
     let flow = scene.flow(json!({
         "nodes": {

@@ -43,7 +43,7 @@ fn start(session: &str, key: &str) -> RunStart {
 }
 
 #[test]
-fn a_run_that_is_forgotten_while_it_is_told_to_stop_leaves_nothing_behind() {
+fn a_run_that_is_pruned_while_it_is_cancelled_leaves_nothing_behind() {
     timeless(async {
         let crowd = Crowd::new();
         let run = crowd.scene.start(&crowd.flow, "s", json!({})).await;
@@ -67,7 +67,7 @@ fn a_run_that_is_forgotten_while_it_is_told_to_stop_leaves_nothing_behind() {
 }
 
 #[test]
-fn who_follows_a_run_that_goes_in_this_moment_is_told() {
+fn a_follower_learns_that_a_run_is_being_deleted() {
     timeless(async {
         let crowd = Crowd::new();
         let run = crowd.scene.start(&crowd.flow, "s", json!({})).await;
@@ -85,7 +85,7 @@ fn who_follows_a_run_that_goes_in_this_moment_is_told() {
 }
 
 #[test]
-fn a_start_key_begins_a_run_also_if_somebody_else_had_it_for_a_moment() {
+fn a_start_key_begins_a_run_even_if_another_run_had_it_briefly() {
     timeless(async {
         let crowd = Crowd::new();
         let (other, flow) = (crowd.other.clone(), crowd.flow.clone());

@@ -189,7 +189,7 @@ fn a_run_is_listed_inspected_cancelled_and_resumed_from_anywhere() {
 }
 
 #[test]
-fn a_run_that_waits_is_cancelled_by_whoever_drives_it_next() {
+fn a_waiting_run_is_cancelled_by_its_next_driver() {
     timeless(async {
         let [one, two] = instances();
         let flow = question(&one);
@@ -227,7 +227,7 @@ fn runs_without_a_driver_are_found_among_many_that_have_one() {
 }
 
 #[test]
-fn a_run_is_due_once_however_much_it_was_told() {
+fn a_run_is_due_once_for_any_number_of_messages() {
     timeless(async {
         let [one] = instances();
         let flow = question(&one);
@@ -275,7 +275,7 @@ fn a_node_that_is_tried_again_is_not_repeated_either() {
 
 /// A node has failed, another one still works, and the process is lost.
 #[test]
-fn a_run_that_fails_has_failed_for_whoever_takes_over() {
+fn a_failed_run_has_failed_for_the_next_driver() {
     timeless(async {
         let [one, two] = instances();
         let flow = || {
@@ -321,7 +321,7 @@ fn what_a_producer_gives_can_be_what_a_run_comes_to() {
 
 /// A cache whose value is on the way that was not taken.
 #[test]
-fn who_asks_for_something_that_does_not_come_is_not_asked_for_ever() {
+fn a_node_that_pulls_a_missing_input_is_not_retried_forever() {
     timeless(async {
         let [one] = instances();
         let flow = one.flow(json!({
@@ -340,7 +340,7 @@ fn who_asks_for_something_that_does_not_come_is_not_asked_for_ever() {
 
 /// A node that writes to a thread asks for something that only another writer on the same thread can give.
 #[test]
-fn who_can_never_begin_is_named() {
+fn a_node_that_can_never_start_is_named() {
     timeless(async {
         let [one] = instances();
         let traits = Traits { writes: true, ..Traits::default() };
@@ -435,7 +435,7 @@ fn input_on_a_thread_whose_turn_waits_is_said_in_its_time() {
 }
 
 #[test]
-fn what_is_told_of_a_nodes_time_is_the_time_it_worked() {
+fn the_reported_time_of_a_node_is_its_working_time() {
     timeless(async {
         let [scene] = instances();
         let does = |cx: NodeContext| -> BoxFuture<'static, Result<Step, NodeError>> {

@@ -81,7 +81,7 @@ async fn a_turn_is_closed_when_its_run_is_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_pauses_before_a_retry_is_cancelled_at_once() {
+async fn a_node_that_pauses_before_a_retry_is_cancelled_immediately() {
     let scene = Scene::new();
     let flow = scene.flow(json!({
         "nodes": {"say": {
@@ -93,7 +93,7 @@ async fn who_pauses_before_a_retry_is_cancelled_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_with_a_thread_is_cancelled_and_lets_it_go() {
+async fn a_node_that_waits_with_a_thread_is_cancelled_and_releases_it() {
     let scene = Scene::new();
     let flow = scene.flow(json!({
         "nodes": {"ask": {"type": "user_input", "append": true}},
@@ -108,7 +108,7 @@ async fn who_waits_with_a_thread_is_cancelled_and_lets_it_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_asked_for_an_input_is_cancelled_with_who_asks() {
+async fn a_pulled_node_is_cancelled_with_the_node_that_pulls() {
     let scene = Scene::new();
     let flow = scene.flow(json!({
         "nodes": {"ask": {"type": "user_input"}, "cache": {"type": "cache", "scope": "run", "with": {"key": 1}}},
@@ -162,7 +162,7 @@ async fn a_run_whose_session_goes_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_of_who_was_asked_is_told_who_asked() {
+async fn an_error_of_a_pulled_node_reaches_the_node_that_pulls() {
     let scene = Scene::new();
     let flow = scene.flow(json!({
         "nodes": {
@@ -265,7 +265,7 @@ impl Node for Canceller {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_of_quick_nodes_hears_that_it_is_cancelled() {
+async fn a_run_of_quick_nodes_notices_its_cancellation() {
     let scene = Scene::new();
     let cell = OnceLock::new();
     cell.set(scene.runtime.clone()).unwrap();
@@ -279,7 +279,7 @@ async fn a_run_of_quick_nodes_hears_that_it_is_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_follows_a_run_from_its_end_is_told_that_it_is_over() {
+async fn a_follower_that_starts_at_the_end_learns_that_the_run_is_over() {
     let scene = Scene::new();
     let flow =
         scene.flow(json!({"nodes": {"t": {"type": "transform", "template": "x"}}, "edges": ["start -> t"]}));
@@ -291,7 +291,7 @@ async fn who_follows_a_run_from_its_end_is_told_that_it_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_follows_a_run_that_goes_with_its_session_is_told() {
+async fn a_follower_learns_that_a_run_was_deleted_with_its_session() {
     let scene = Scene::new();
     let info = scene
         .run(

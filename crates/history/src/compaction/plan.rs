@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use contexture_message::Tokens;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Seq, Strategy, TurnNo};
@@ -67,8 +68,9 @@ pub(crate) fn share(tokens: Tokens, percent: u8) -> Tokens {
 }
 
 /// What triggered a compaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "CompactionTrigger")]
 pub enum Trigger {
     /// The history was larger than the trigger.
     HistoryTokens {

@@ -58,7 +58,7 @@ pub(crate) fn item_rounds<I: Borrow<Item>>(items: &[I]) -> Vec<Round> {
 enum Piece<'a> {
     Message(&'a Message),
     /// A user message written by the engine.
-    Told,
+    Event,
     Summary,
     /// An entry that the model does not read as a message.
     Aside,
@@ -68,7 +68,7 @@ fn piece(item: &Item) -> Piece<'_> {
     match &item.body {
         _ if !item.visibility.history => Piece::Aside,
         Body::Message(message) => Piece::Message(message),
-        Body::SystemEvent(_) => Piece::Told,
+        Body::SystemEvent(_) => Piece::Event,
         Body::Summary(_) => Piece::Summary,
         Body::Envelope(_) | Body::Application(_) | Body::Change(_) => Piece::Aside,
     }
@@ -107,7 +107,7 @@ fn begins_round(piece: &Piece<'_>) -> bool {
         Piece::Message(message) => {
             message.role != Role::Tool && !matches!(message.content.first(), Some(Part::ToolResult(_)))
         }
-        Piece::Told => true,
+        Piece::Event => true,
         Piece::Summary | Piece::Aside => false,
     }
 }

@@ -3,10 +3,11 @@
 //! A [`Fact`] is a record, not prose: it is stored with the [`Summary`](crate::Summary) of the range it was found in,
 //! and every later summary that covers that range carries it over word for word.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Something said in a conversation that must stay readable however often it is compacted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fact {
     /// The kind of fact.
     pub kind: FactKind,
@@ -15,7 +16,7 @@ pub struct Fact {
 }
 
 /// The kinds of facts, in the order in which they are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FactKind {
     /// A standing instruction of the user, or something they stated about themselves.

@@ -12,14 +12,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use contexture_message::{Message, Role, Tokens};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use self::fact::{Fact, read_facts};
 
 /// A position in a thread's log. The first item is at 1; 0 is the end of an empty log.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub struct Seq(pub u64);
 
 impl Seq {
@@ -43,8 +47,11 @@ impl fmt::Display for Seq {
 }
 
 /// The number of a turn in its thread, starting at 1. Items before the first turn have 0. Shown as `t7`.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub struct TurnNo(pub u64);
 
 impl TurnNo {
@@ -73,7 +80,7 @@ impl fmt::Display for TurnNo {
 pub struct Timestamp(pub i64);
 
 /// Which views include an item.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Visibility {
     /// Whether the client's view includes it: what a user interface shows.
@@ -121,12 +128,47 @@ impl Item {
 
     /// Returns the item as a JSON document, for inspecting a log.
     pub fn document(&self, thread: &str) -> Value {
-        json!({
-            "id": format!("{thread}:{}", self.seq), "seq": self.seq, "turn": self.turn.to_string(),
-            "kind": self.body.kind(), "at": self.at.to_millis(), "tokens": self.cost.tokens,
-            "counter": &*self.cost.counter, "visibility": self.visibility, "author": self.author, "body": self.body,
+        json!(ItemDocument {
+            id: format!("{thread}:{}", self.seq),
+            seq: self.seq,
+            turn: self.turn.to_string(),
+            kind: self.body.kind(),
+            at: self.at.to_millis(),
+            tokens: self.cost.tokens,
+            counter: &self.cost.counter,
+            visibility: self.visibility,
+            author: self.author.as_deref(),
+            body: &self.body,
         })
     }
+}
+
+/// An [`Item`] as [`Item::document`] writes it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Item")]
+pub struct ItemDocument<'a> {
+    /// The thread, a colon and the position.
+    id: String,
+    /// The position in the log.
+    seq: Seq,
+    /// The turn it belongs to, such as `t7`.
+    turn: String,
+    /// `user`, `assistant`, `tool`, `system_event`, `envelope`, `summary`, `application`, `turn_began`, `turn_ended`,
+    /// …
+    kind: &'static str,
+    /// When it was appended.
+    #[schemars(extend("format" = "date-time"))]
+    at: String,
+    /// Its cost to the model, counted once when it was appended.
+    tokens: Tokens,
+    /// The counter that counted it.
+    counter: &'a str,
+    /// Which views include it.
+    visibility: Visibility,
+    /// The author, if the application provides one.
+    author: Option<&'a str>,
+    /// The content.
+    body: &'a Body,
 }
 
 /// A cost and the counter that counted it.
@@ -139,8 +181,9 @@ pub struct Cost {
 }
 
 /// The content of an item.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "ItemBody")]
 pub enum Body {
     /// A message of the user, the assistant or a tool.
     Message(Arc<Message>),
@@ -191,7 +234,7 @@ impl Body {
 }
 
 /// A durable fact between messages, such as a deployment that finished.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SystemEvent {
     /// Its name, written as an attribute of the tag around it.
@@ -201,7 +244,7 @@ pub struct SystemEvent {
 }
 
 /// Hidden text that accompanies a user message.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Envelope {
     /// The tag around it.
@@ -211,7 +254,7 @@ pub struct Envelope {
 }
 
 /// The two kinds of envelopes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EnvelopeTag {
     /// Resolved references, retrieved snippets, attachments, page state, inline blocks.
@@ -221,7 +264,7 @@ pub enum EnvelopeTag {
 }
 
 /// A summary of older turns. The items it covers stay in the log as an archive.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
     /// The text that the model reads in their place; empty if they are left out.
@@ -266,8 +309,9 @@ impl Summary {
 }
 
 /// A range of a log that the model no longer reads because a summary replaces it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ArchivedRange")]
 pub struct Archived {
     /// The number of the archive in its thread, starting at 1. Shown as `a3`.
     pub number: u64,
@@ -300,8 +344,9 @@ impl Archived {
 }
 
 /// An item defined by the application.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ApplicationItem")]
 pub struct Application {
     /// The kind, as named by the application.
     pub kind: String,
@@ -311,8 +356,9 @@ pub struct Application {
 }
 
 /// A change of the thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "ThreadChange")]
 pub enum Change {
     /// A turn began.
     TurnBegan {
@@ -386,7 +432,7 @@ impl Change {
 }
 
 /// The status of a turn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnStatus {
     /// The turn is running, or its writer died.
@@ -421,8 +467,9 @@ impl TurnStatus {
 }
 
 /// How a range is chosen. The names are used in events and as the summariser's `reason`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "CompactionStrategy")]
 pub enum Strategy {
     /// Takes the oldest turns, at the start of a turn.
     SessionCompaction,

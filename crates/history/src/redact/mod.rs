@@ -39,13 +39,13 @@ pub enum RedactError {
         name: String,
     },
     /// A name that cannot be used in a mark.
-    #[error("`{name}` is no name of a redaction rule: use 1 to 64 letters, digits, `_` or `-`")]
+    #[error("invalid redaction rule name `{name}`: use 1 to 64 letters, digits, `_` or `-`")]
     InvalidName {
         /// The invalid name.
         name: String,
     },
     /// A pattern that is not a valid regular expression.
-    #[error("the pattern of redaction rule `{name}` is no regular expression: {reason}")]
+    #[error("the pattern of redaction rule `{name}` is not a valid regular expression: {reason}")]
     InvalidPattern {
         /// The rule's name.
         name: String,

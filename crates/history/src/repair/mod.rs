@@ -21,6 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use contexture_message::Message;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) mod mend;
@@ -48,7 +49,7 @@ pub struct Repair {
 }
 
 /// The kind of a repair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RepairKind {
     /// The call had no result and got one that reports the interruption.

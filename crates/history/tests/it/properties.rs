@@ -200,7 +200,7 @@ proptest! {
     }
 
     #[test]
-    fn what_stands_before_all_others_changes_no_window(turns in history(), limit in limit(), count in 0_usize..4) {
+    fn a_leading_turn_changes_no_window(turns in history(), limit in limit(), count in 0_usize..4) {
         let cost = Cost { counter: "o200k_base".into(), tokens: Tokens(7) };
         let first = Turn::leading([(Message::user("first"), cost)]);
         let all: Vec<Turn> = [first.clone()].into_iter().chain(turns.clone()).collect();

@@ -111,8 +111,8 @@ fn rules_that_can_not_be_used_are_refused() {
     let shown: Vec<String> = errors.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(shown.join("\n"), @r"
     there is no redaction rule `phone`; there are: email, credit_card, api_key, bearer, private_key
-    `a b` is no name of a redaction rule: use 1 to 64 letters, digits, `_` or `-`
-    the pattern of redaction rule `open` is no regular expression: unclosed group
+    invalid redaction rule name `a b`: use 1 to 64 letters, digits, `_` or `-`
+    the pattern of redaction rule `open` is not a valid regular expression: unclosed group
     ");
 }
 

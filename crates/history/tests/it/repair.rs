@@ -57,7 +57,7 @@ fn a_call_at_the_end_is_completed() {
 }
 
 #[test]
-fn nothing_stands_between_a_call_and_a_completed_result() {
+fn nothing_is_between_a_call_and_a_completed_result() {
     insta::assert_snapshot!(repaired("
         assistant +a +b
         user =a and by the way

@@ -18,6 +18,7 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use correction::{Corrected, Correction};
@@ -28,8 +29,11 @@ pub use family::{Family, counter_for};
 pub use memo::{MemoStats, Remembered};
 
 /// A number of tokens, as counted by one [`TokenCounter`].
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub struct Tokens(pub u32);
 
 impl Tokens {

@@ -29,7 +29,7 @@ pub struct AnthropicRules {
     pub max_marks: usize,
     /// How many places are looked at for each mark.
     pub lookback: usize,
-    /// For how long an entry lives that nobody uses.
+    /// The lifetime of an unused entry.
     pub lifetime: Duration,
     /// The same for marks with `ttl: "1h"`.
     pub long_lifetime: Duration,

@@ -1,7 +1,7 @@
-//! What a provider's prompt cache does with a request.
+//! Simulates the prompt cache of a provider.
 //!
-//! In come the bodies that are sent, as JSON of a dialect, each with the time at which it arrives; out comes how much of
-//! each was read from the cache, written to it, or read anew. The rules are those that OpenAI (`openai.rs`) and Anthropic
+//! The input is request bodies, as JSON of a dialect, each with its time of arrival; the output is how much of each was
+//! read from the cache, written to it, or neither. The rules are those that OpenAI (`openai.rs`) and Anthropic
 //! (`anthropic.rs`) publish; each is named where it is applied.
 //!
 //! [`pieces`] takes a body apart into what a cache compares, [`prefixes`] remembers which prefixes are alive. Time is
@@ -75,7 +75,7 @@ pub enum CacheRefused {
         /// How many it takes.
         limit: usize,
     },
-    /// A mark that lives for an hour stands behind one that lives for minutes.
+    /// A mark with a lifetime of an hour follows one with a lifetime of minutes.
     LongBehindShort,
 }
 
@@ -86,7 +86,7 @@ impl std::fmt::Display for CacheRefused {
                 write!(f, "the request has {marks} cache marks, the limit is {limit}")
             }
             CacheRefused::LongBehindShort => {
-                write!(f, "a cache mark of an hour stands behind one of minutes")
+                write!(f, "a cache mark of an hour follows one of minutes")
             }
         }
     }

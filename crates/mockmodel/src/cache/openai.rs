@@ -20,7 +20,7 @@ pub struct OpenaiRules {
     pub min_tokens: u64,
     /// Hits are a multiple of this.
     pub step_tokens: u64,
-    /// For how long a prefix lives that nobody uses: 5 to 10 minutes are published; the shorter one is safe to assume.
+    /// The lifetime of an unused prefix: 5 to 10 minutes are documented; the shorter one is safe to assume.
     pub lifetime: Duration,
 }
 

@@ -75,7 +75,7 @@ impl Prefixes {
         }
     }
 
-    /// Lists the pieces that live prefixes go on with behind this one.
+    /// Lists the pieces with which live prefixes continue after this one.
     pub(super) fn live_pieces(&self, prefix: usize, now: Duration) -> impl Iterator<Item = usize> {
         let children = self.nodes[prefix].children.iter();
         children.filter(move |(_, next)| self.is_alive(**next, now)).map(|(piece, _)| *piece)

@@ -26,7 +26,7 @@ fn anthropic() -> PromptCache {
     PromptCache::new(CacheRules::Anthropic(AnthropicRules::default()), words())
 }
 
-/// Sends a body and tells what became of it: `read / written / anew`.
+/// Sends a body and returns its usage: `read / written / uncached`.
 fn sent(cache: &mut PromptCache, seconds: u64, body: &Value) -> String {
     match cache.request(body, Duration::from_secs(seconds)) {
         Ok(it) => format!("{} / {} / {}", it.cache_read_tokens, it.cache_write_tokens, it.input_tokens),
@@ -93,7 +93,7 @@ fn openai_reads_up_to_the_first_difference_inside_a_message() {
 }
 
 #[test]
-fn openai_forgets_what_nobody_used_for_five_minutes() {
+fn openai_forgets_what_was_unused_for_five_minutes() {
     let mut cache = openai();
     let body = chat(&[("a", 1024)]);
     sent(&mut cache, 0, &body);
@@ -203,7 +203,7 @@ fn anthropic_entries_of_an_hour_live_for_an_hour() {
     assert_eq!(sent(&mut cache, 7201, &body), "0 / 2100 / 0");
     assert_eq!(
         sent(&mut cache, 7202, &messages(&[], &[("a!", 2000), ("b!1h", 100)])),
-        "a cache mark of an hour stands behind one of minutes"
+        "a cache mark of an hour follows one of minutes"
     );
 }
 
@@ -234,7 +234,7 @@ fn tool_choice_and_thinking_change_the_messages_but_not_the_system() {
 }
 
 #[test]
-fn a_mark_is_no_part_of_what_is_compared() {
+fn a_mark_is_not_compared() {
     let mut cache = anthropic();
     sent(&mut cache, 0, &messages(&[], &[("a!", 2000), ("b", 10)]));
     assert_eq!(sent(&mut cache, 1, &messages(&[], &[("a", 2000), ("b!", 10)])), "2000 / 10 / 0");

@@ -53,7 +53,7 @@ async fn a_server_of_a_trusted_certificate_is_asked() {
 }
 
 #[tokio::test]
-async fn nobody_else_is() {
+async fn an_unknown_server_is_not_trusted() {
     for (name, trusts_it) in [("localhost", false), ("example.org", true)] {
         let heard = asked(name, trusts_it).await;
         assert_eq!(heard.error().kind(), ModelErrorKind::Disconnected);

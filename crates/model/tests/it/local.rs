@@ -62,7 +62,7 @@ async fn text_streams() {
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on() {
+async fn a_conversation_continues() {
     let Some(address) = address() else { return };
     for dialect in DIALECTS {
         let client = client(dialect, &address);
@@ -127,7 +127,7 @@ async fn works_on(address: &str) -> Option<(i64, i64)> {
 }
 
 #[tokio::test]
-async fn whoever_stops_listening_frees_the_model() {
+async fn a_dropped_stream_frees_the_model() {
     let Some(address) = address() else { return };
     use contexture_model::Model;
     use futures::StreamExt;

@@ -84,7 +84,7 @@ async fn what_is_wrong_with_the_request_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_no_api_is_named_and_the_model_is_not_blamed() {
+async fn a_url_that_is_not_an_api_is_named_in_the_error() {
     for body in ["404 page not found", r#"{"detail": "Not Found"}"#, "<html>nothing here</html>", ""] {
         let page = Reply::status(404).text(body);
         let (heard, n_requests) = answered(Dialect::Openai, [page]).await;
@@ -116,7 +116,7 @@ async fn a_prompt_that_is_too_long_is_said_to_be() {
 }
 
 #[tokio::test]
-async fn no_credit_is_no_limit_that_passes() {
+async fn missing_credit_is_not_retried() {
     let broke = refused(Dialect::Openai, 429, "insufficient_quota", "you exceeded your current quota");
     let (heard, n_requests) = answered(Dialect::Openai, [broke]).await;
     assert_eq!((heard.error().kind(), n_requests), (ModelErrorKind::RateLimited, 1));
@@ -160,7 +160,7 @@ async fn a_call_without_much_time_does_not_wait() {
 }
 
 #[tokio::test]
-async fn a_client_may_be_told_not_to_try_again() {
+async fn retries_can_be_disabled() {
     let server = MockModel::start([Reply::status(500), good(Dialect::Openai)]).await;
     let retries = Retries { max: 0, ..Retries::default() };
     let client = client_with(provider(Dialect::Openai, &server), ClientConfig { retries, ..config() });

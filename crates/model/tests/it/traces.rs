@@ -84,7 +84,7 @@ fn answer() -> Answer {
 }
 
 #[tokio::test]
-async fn a_span_says_who_was_asked_and_what_it_cost() {
+async fn a_span_records_the_model_and_its_usage() {
     let reply = Reply::events(include_str!("streams/anthropic-tools.sse"));
     let lines = traced(Dialect::Anthropic, vec![reply], config()).await;
     for line in [

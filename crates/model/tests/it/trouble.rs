@@ -81,7 +81,7 @@ async fn bytes_that_are_no_text_are_malformed() {
 }
 
 #[tokio::test]
-async fn a_web_page_is_no_answer() {
+async fn a_web_page_is_not_an_answer() {
     let page = Reply::status(200).header("content-type", "text/html; charset=utf-8").text("<html>Hi</html>");
     let (heard, n_requests) = answered(Dialect::Openai, [page]).await;
     assert_eq!((heard.error().kind(), n_requests), (ModelErrorKind::Malformed, 1));
@@ -116,7 +116,7 @@ async fn silence_is_not_waited_out() {
 }
 
 #[tokio::test]
-async fn a_slow_answer_is_no_silence() {
+async fn a_slow_answer_is_not_silence() {
     // Many short waits, longer together than any silence may be: a busy machine makes none of them that long.
     let slow = good(Dialect::Openai).in_pieces_of(10).every(Duration::from_millis(100));
     let mut config = impatient();
@@ -166,7 +166,7 @@ async fn a_call_may_take_only_so_long() {
 }
 
 #[tokio::test]
-async fn somebody_may_have_all_the_time_in_the_world() {
+async fn timeouts_can_be_disabled() {
     let [connect, first_byte, idle] = [Duration::MAX; 3];
     let timeouts = Timeouts { connect, first_byte, idle, total: Some(Duration::MAX) };
     let (heard, _) =
@@ -175,7 +175,7 @@ async fn somebody_may_have_all_the_time_in_the_world() {
 }
 
 #[tokio::test]
-async fn nobody_listens() {
+async fn a_refused_connection_is_an_error() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let provider = ModelProvider::new(Dialect::Openai).at(format!("http://127.0.0.1:{port}/v1"));
     let heard = hear(&client_with(provider, config()), call("hello")).await;
@@ -208,7 +208,7 @@ async fn there_is_a_limit_to_everything() {
 }
 
 #[tokio::test]
-async fn whoever_stops_listening_closes_the_connection() {
+async fn a_dropped_stream_closes_the_connection() {
     let dialect = Dialect::Openai;
     let place = good(dialect).place_after("answer");
     let server = MockModel::start([good(dialect).in_pieces_of(20).then_silence(place)]).await;
@@ -220,7 +220,7 @@ async fn whoever_stops_listening_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_before_somebody_listens() {
+async fn nothing_is_sent_before_the_stream_is_polled() {
     let server = MockModel::start([good(Dialect::Openai)]).await;
     let client = client_with(provider(Dialect::Openai, &server), config());
     let deltas = client.stream(call("hello"));

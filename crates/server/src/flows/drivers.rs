@@ -21,7 +21,7 @@ use tracing::Instrument;
 
 /// How many due runs are read per sweep.
 const MAX_DUE: usize = 1000;
-/// How long a run is left alone that can't be driven: each try costs the store something, and fills the log.
+/// The pause before a run that can't be driven is tried again: each attempt costs the store work and fills the log.
 const STUCK_PAUSE: Duration = Duration::from_secs(60);
 /// How long it may take to let a run go.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);

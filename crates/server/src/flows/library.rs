@@ -9,10 +9,9 @@ use contexture_flow::{EventContext, Flow, Library, Nodes, RunEvent, TurnRef};
 use contexture_session::SessionKey;
 use contexture_session::records::NewRecord;
 
-use crate::event_log::{TurnEvent, events_of};
+use crate::events::log::{TurnEvent, TurnKey, events_of};
 use crate::loaded_project::CurrentProject;
-use crate::metrics::Metrics;
-use crate::running_turns::TurnKey;
+use crate::ops::metrics::Metrics;
 
 /// Provides the loaded project to runs, and counts their events.
 #[derive(Debug)]
@@ -41,14 +40,14 @@ impl Library for ProjectLibrary {
     /// Turns of runs are published to the session's subscribers like all other turns.
     fn extra_records(&self, about: EventContext<'_>, events: &[RunEvent]) -> Vec<NewRecord> {
         let session = SessionKey { tenant: about.tenant.clone(), session: about.run.session().clone() };
-        let told = events.iter().filter_map(|it| match it {
+        let published = events.iter().filter_map(|it| match it {
             RunEvent::NodeEvent { turn: Some(TurnRef { thread, turn }), event, .. } => {
                 let turn_key = TurnKey { thread: thread.clone(), turn: turn.to_string() };
                 Some(TurnEvent { session: session.clone(), turn_key, event: event.clone() })
             }
             _ => None,
         });
-        told.map(|it| NewRecord { stream: events_of(&session), at: about.at, data: it.data() }).collect()
+        published.map(|it| NewRecord { stream: events_of(&session), at: about.at, data: it.data() }).collect()
     }
 
     fn on_event(&self, flow: &Flow, event: &RunEvent) {

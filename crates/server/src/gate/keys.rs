@@ -11,7 +11,7 @@ use contexture_session::records::{Document, DocumentKey, DocumentList, Records, 
 use contexture_session::{StoreError, Tenant};
 
 use super::key::{Key, NewKey, PresentedKey, StoredKey, Token};
-use crate::audit::{self, AuditEvent};
+use crate::ops::audit::{self, AuditEvent};
 
 /// The kind of the documents that hold keys. They belong to the system: to the default tenant and to no session.
 const KEY: &str = "key";
@@ -20,7 +20,7 @@ const PAGE: usize = 500;
 /// How old what an instance knows of keys may be: so long a key that was revoked may still open.
 const FRESH: Duration = Duration::from_secs(2);
 /// How long to wait for the store.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The keys in a store.
 ///
@@ -237,7 +237,7 @@ impl KeyCache {
             place: "the store".to_owned(),
             detail: "the keys can't be read in time".to_owned(),
         };
-        let all = tokio::time::timeout(PATIENCE, self.keys.all()).await.map_err(|_| late())??;
+        let all = tokio::time::timeout(TIMEOUT, self.keys.all()).await.map_err(|_| late())??;
         let keys: BTreeMap<_, _> = all.into_iter().map(|it| (it.key.id.clone(), it)).collect();
         if !keys.is_empty() {
             self.require();

@@ -34,7 +34,7 @@ struct KeyUsage {
 
 /// A request that runs, until it is dropped.
 #[derive(Debug)]
-pub(super) struct RunningRequest(Arc<AtomicU32>);
+pub(crate) struct RunningRequest(Arc<AtomicU32>);
 
 impl Drop for RunningRequest {
     fn drop(&mut self) {

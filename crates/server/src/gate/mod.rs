@@ -14,16 +14,12 @@ mod origin;
 use contexture_message::ErrorCode;
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Uri, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use contexture_project::ServerConfig;
 use contexture_session::{Records, StoreError, Tenant, Time};
 use tokio::time::Instant;
 
-use crate::body::guarded;
-use crate::{App, Caller, Problem};
+use crate::{Caller, Problem};
 
 pub use key::{Key, NewKey, Token};
 pub use keys::Keys;
@@ -64,7 +60,8 @@ impl Gate {
         self.key_cache.require();
     }
 
-    async fn admit(
+    /// Returns the caller of a request, or why it is refused.
+    pub(crate) async fn admit(
         &self,
         uri: &Uri,
         headers: &HeaderMap,
@@ -93,21 +90,6 @@ fn presented_key(headers: &HeaderMap) -> Option<&str> {
         scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
     });
     bearer.or_else(|| text(header::HeaderName::from_static("x-api-key")).map(str::trim))
-}
-
-/// Passes a request on with its [`Caller`] attached, or responds with an error.
-pub(crate) async fn pass(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    match app.0.gate.admit(request.uri(), request.headers()).await {
-        Ok((caller, running)) => {
-            request.extensions_mut().insert(caller.clone());
-            let mut response = next.run(request).await;
-            // The request log needs the caller.
-            response.extensions_mut().insert(caller);
-            // A stream of events runs until its end.
-            guarded(response, running)
-        }
-        Err(problem) => problem.into_response(),
-    }
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(super) fn check(uri: &Uri, headers: &HeaderMap, allowed: &[String]) -> Resul
         && !hosts().any(|it| it.eq_ignore_ascii_case(name_of(host)))
     {
         let hint = "ask for `127.0.0.1` or `localhost`; a server with API keys takes any name";
-        let text = format!("`{}` is not a name of this machine", crate::input::shown(host));
+        let text = format!("`{}` is not a name of this machine", crate::http::input::shown(host));
         return Err(Problem::new(ErrorCode::HostForbidden, text).hint(hint));
     }
     let Some(origin) = text(header::ORIGIN) else { return Ok(()) };
@@ -37,7 +37,7 @@ pub(super) fn check(uri: &Uri, headers: &HeaderMap, allowed: &[String]) -> Resul
     if is_own || allowed.iter().any(is_allowed) {
         return Ok(());
     }
-    let text = format!("web pages of `{}` may not call this server", crate::input::shown(origin));
+    let text = format!("web pages of `{}` may not call this server", crate::http::input::shown(origin));
     Err(Problem::new(ErrorCode::OriginForbidden, text).hint("`server.cors_origins` lists those that may"))
 }
 
@@ -61,7 +61,7 @@ mod tests {
 
     use super::check;
 
-    fn told(host: &'static str, origin: &'static str, allowed: &[&str]) -> String {
+    fn outcome(host: &'static str, origin: &'static str, allowed: &[&str]) -> String {
         let pairs = [("host", host), ("origin", origin)].into_iter().filter(|(_, it)| !it.is_empty());
         let headers: HeaderMap =
             pairs.map(|(name, it)| (HeaderName::from_static(name), HeaderValue::from_static(it))).collect();
@@ -75,7 +75,7 @@ mod tests {
         for host in
             ["", "127.0.0.1:4747", "localhost:4747", "LOCALHOST", "localhost.", "127.8.8.8", "[::1]:4747"]
         {
-            assert_eq!(told(host, "", &[]), "fine", "{host}");
+            assert_eq!(outcome(host, "", &[]), "fine", "{host}");
         }
         for host in [
             "evil.example",
@@ -86,24 +86,24 @@ mod tests {
             "[::2]",
             "x",
         ] {
-            assert_eq!(told(host, "", &[]), "host_forbidden", "{host}");
+            assert_eq!(outcome(host, "", &[]), "host_forbidden", "{host}");
         }
-        assert_eq!(told("app.example", "", &["https://app.example:8443"]), "fine");
+        assert_eq!(outcome("app.example", "", &["https://app.example:8443"]), "fine");
     }
 
     #[test]
     fn a_web_page_is_the_servers_own_or_is_allowed() {
         let host = "127.0.0.1:4747";
-        assert_eq!(told(host, "http://127.0.0.1:4747", &[]), "fine");
+        assert_eq!(outcome(host, "http://127.0.0.1:4747", &[]), "fine");
         for origin in
             ["https://evil.example", "null", "http://127.0.0.1:8080", "http://localhost:4747", "?", "http://"]
         {
-            assert_eq!(told(host, origin, &[]), "origin_forbidden", "{origin}");
+            assert_eq!(outcome(host, origin, &[]), "origin_forbidden", "{origin}");
         }
-        assert_eq!(told(host, "https://app.example", &["https://app.example/"]), "fine");
-        assert_eq!(told(host, "https://app.example.evil", &["https://app.example"]), "origin_forbidden");
-        assert_eq!(told(host, "https://any.example", &["*"]), "fine");
-        assert_eq!(told("evil.example", "http://evil.example", &[]), "host_forbidden");
-        assert_eq!(told("evil.example", "http://evil.example", &["*"]), "host_forbidden");
+        assert_eq!(outcome(host, "https://app.example", &["https://app.example/"]), "fine");
+        assert_eq!(outcome(host, "https://app.example.evil", &["https://app.example"]), "origin_forbidden");
+        assert_eq!(outcome(host, "https://any.example", &["*"]), "fine");
+        assert_eq!(outcome("evil.example", "http://evil.example", &[]), "host_forbidden");
+        assert_eq!(outcome("evil.example", "http://evil.example", &["*"]), "host_forbidden");
     }
 }

@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Server;
-use crate::body::guarded;
+use crate::http::guarded;
 
 use connections::{Connection, OpenConnections};
 pub use error::ListenError;
@@ -126,12 +126,12 @@ struct ConnectionServer {
 
 impl ConnectionServer {
     fn new(config: &ServerConfig, router: Router, tls: Option<TlsAcceptor>) -> Self {
-        let patience = Duration::from_secs(config.request_timeout_seconds.max(1));
+        let timeout = Duration::from_secs(config.request_timeout_seconds.max(1));
         Self {
-            protocol: protocol(patience),
+            protocol: protocol(timeout),
             service: TowerToHyperService::new(router),
             tls,
-            first_request: patience,
+            first_request: timeout,
             open: OpenConnections::new(connections::max_connections(
                 config.max_connections,
                 connections::file_limit(),
@@ -215,19 +215,19 @@ impl ConnectionServer {
     }
 }
 
-fn protocol(patience: Duration) -> auto::Builder<TokioExecutor> {
+fn protocol(timeout: Duration) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(patience)
+        .header_read_timeout(timeout)
         .max_buf_size(MAX_HEAD_BYTES)
         .http2()
         .timer(TokioTimer::new())
         .max_header_list_size(MAX_HEAD_BYTES as u32)
         .max_concurrent_streams(256)
-        .keep_alive_interval(patience)
-        .keep_alive_timeout(patience);
+        .keep_alive_interval(timeout)
+        .keep_alive_timeout(timeout);
     builder
 }
 

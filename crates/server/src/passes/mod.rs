@@ -9,11 +9,11 @@ mod recorder;
 mod stored_pass;
 
 pub(crate) use recorder::{PassRecorder, unkept_tenant};
-pub(crate) use stored_pass::{PassId, StoredPass, answer, load, newest};
+pub(crate) use stored_pass::{PassId, ResultRecord, StoredPass, answer, load, newest};
 
 /// The kind of the streams that hold passes.
 pub(crate) const PASSES: &str = "passes";
 /// The kind of the documents that hold chunks.
 pub(crate) const CHUNK: &str = "piece";
-/// The kind of the documents that say what came of a call.
+/// The kind of the documents with the results of calls.
 pub(crate) const RESULT: &str = "pass_result";

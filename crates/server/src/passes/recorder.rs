@@ -5,22 +5,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use contexture_agent::{Called, Calling, Watcher};
 use contexture_history::Timestamp;
-use contexture_session::records::{Document, DocumentKey, NewRecord, StreamKey, Writes};
+use contexture_session::records::{Document, NewRecord, StreamKey, Writes};
 use contexture_session::{Names, SessionId, SessionKey, Tenant, ThreadKey, Time};
 use contexture_wire::{Target, encode_request};
 use serde_json::{Value, json};
 
 use super::chunks::{self, Chunk};
-use super::stored_pass::{Manifest, ResultRecord, Wire};
+use super::stored_pass::{Manifest, ResultRecord, Wire, key_of};
 use super::{CHUNK, PASSES, RESULT};
-use crate::event_writer::EventWriter;
+use crate::events::writer::EventWriter;
 
 /// How long a written chunk is assumed to exist. Then it is written again, which protects it from pruning.
 const KNOWN_MS: i64 = 600_000;
 /// How many chunks are remembered.
 const MAX_KNOWN: usize = 100_000;
 
-/// Writes down what models see, and what came of it.
+/// Records what models see, and the results of the calls.
 #[derive(Clone, Debug)]
 pub(crate) struct PassRecorder(Arc<Inner>);
 
@@ -111,11 +111,6 @@ impl PassRecorder {
 fn wire(target: Target, call: &Calling<'_>) -> Wire {
     let body = encode_request(&target, call.pass.request()).body.to_string();
     Wire { hash: chunks::hash(&body), bytes: body.len(), target }
-}
-
-/// Returns the key of a document about passes.
-pub(super) fn key_of(session: &SessionKey, kind: &str, name: impl Into<String>) -> DocumentKey {
-    DocumentKey::of_session(&session.tenant, &session.session, kind, name)
 }
 
 /// Returns the tenant of conversations that are not kept. Nothing is written down of them.

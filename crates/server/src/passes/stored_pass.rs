@@ -7,17 +7,17 @@ use contexture::PassDocument;
 use contexture_agent::answer_in;
 use contexture_compose::Explanation;
 use contexture_history::{Seq, Timestamp, TurnNo};
-use contexture_message::{ErrorCode, Message, Request, Usage};
-use contexture_session::records::{Record, Records, StreamKey};
+use contexture_message::{ErrorCode, Message, Request, StopReason, Usage};
+use contexture_session::records::{DocumentKey, Record, Records, StreamKey};
 use contexture_session::{SessionError, SessionId, SessionKey, Sessions, StoreError, Tenant, ThreadId};
 use contexture_wire::{Target, encode_request};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::recorder::key_of;
 use super::{CHUNK, PASSES, RESULT, chunks};
 use crate::Problem;
-use crate::input::{FromPath, shown};
+use crate::http::input::{FromPath, shown};
 
 /// Names a pass: its session and its number there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,16 +74,28 @@ pub(crate) struct Wire {
 }
 
 /// The result of a model call.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PassResult")]
 pub(crate) struct ResultRecord {
+    /// How long it took, in milliseconds.
     pub(crate) took_ms: u64,
+    /// The tokens used.
     pub(crate) usage: Usage,
+    /// The forecast of the provider's cache, compared with what the provider reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cache: Option<Value>,
+    /// Why the model stopped.
     #[serde(default, skip_serializing_if = "Value::is_null")]
+    #[schemars(with = "Option<StopReason>")]
     pub(crate) stop: Value,
+    /// The error of a failed call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
+}
+
+/// Returns the key of a document about passes.
+pub(super) fn key_of(session: &SessionKey, kind: &str, name: impl Into<String>) -> DocumentKey {
+    DocumentKey::of_session(&session.tenant, &session.session, kind, name)
 }
 
 /// A pass that was read.

@@ -4,28 +4,31 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use contexture_agent::{Decision, Pending, Verdict};
-use contexture_message::ErrorCode;
+use contexture_agent::{Decision, Pending, PendingApproval, Verdict};
+use contexture_message::{ErrorCode, ToolCall};
 use contexture_session::{SessionId, SessionKey, ThreadId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use utoipa::ToSchema;
 
 use super::results::waiting_prompt;
 use super::sessions::thread_of;
-use super::turn_shapes::TurnResult;
-use super::turns::{ThreadQuery, reply, wants_events};
-use crate::input::{JsonBody, PathParam, QueryParams, shown};
-use crate::openapi::params::{ApprovalPath, SessionPath};
-use crate::openapi::refusals::{Conflict, Failed, Forged, Form, NotThere, Refused, Unusable};
-use crate::openapi::shapes;
+use super::turn_shapes::{TurnEventFrame, TurnResult};
+use super::turns::{ThreadQuery, as_events, reply, wants_events};
+use crate::http::input::{JsonBody, PathParam, QueryParams, shown};
+use crate::http::params::{ApprovalPath, SessionPath};
+use crate::http::refusals::{Conflict, Failed, Forged, Form, NotThere, Refused, Unusable};
+use crate::http::schemas::{accepts, returns};
 use crate::running_turns::{TurnJob, TurnTask};
 use crate::{App, Caller, Problem};
 
+accepts!(DecisionRequest);
+returns!(Waits);
+
 /// A decision.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ApprovalDecision")]
 pub(crate) struct DecisionRequest {
     /// The token that came with the request for approval.
     token: String,
@@ -36,8 +39,9 @@ pub(crate) struct DecisionRequest {
     reason: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "ApprovalVerdict")]
 enum VerdictName {
     Approve,
     Deny,
@@ -46,10 +50,11 @@ enum VerdictName {
 /// Decide about a tool call that waits. Once all calls are decided the turn continues, and this is its answer.
 ///
 /// The id is that of the request, `thread:turn:call`. A forged or repeated decision changes nothing.
+/// `Accept: text/event-stream` has the same effect as `POST …/stream`.
 #[utoipa::path(
     post, path = "/v1/approvals/{id}", operation_id = "decide_approval", tag = "approvals", params(ApprovalPath), request_body = DecisionRequest,
     responses(
-        (status = 200, description = "What the turn came to; or, with `Accept: text/event-stream`, its events: the `data` of each frame is a `SessionEvent`.", content((TurnResult = "application/json"), (shapes::EventFrame = "text/event-stream"))),
+        (status = 200, description = "The outcome of the turn.", body = TurnResult),
         Refused, Forged, NotThere, Conflict, Form, Unusable, Failed,
     )
 )]
@@ -78,6 +83,24 @@ pub(crate) async fn decide(
     reply(&app, task, wants_events(&headers)?, false).await
 }
 
+/// Decide about a tool call that waits, and stream the events of the turn.
+#[utoipa::path(
+    post, path = "/v1/approvals/{id}/stream", operation_id = "stream_approval", tag = "approvals", params(ApprovalPath), request_body = DecisionRequest,
+    responses(
+        (status = 200, description = "The events of the turn: the `data` of each frame is a `TurnEvent`.", body = TurnEventFrame, content_type = "text/event-stream"),
+        Refused, Forged, NotThere, Conflict, Unusable, Failed,
+    )
+)]
+pub(crate) async fn decide_stream(
+    app: State<App>,
+    caller: Caller,
+    id: PathParam<String>,
+    headers: HeaderMap,
+    request: JsonBody<DecisionRequest>,
+) -> Result<Response, Problem> {
+    decide(app, caller, id, as_events(headers), request).await
+}
+
 /// Reads the thread and the turn from the id of an approval. The id of a call may hold anything.
 fn place(id: &str) -> Result<(ThreadId, String), Problem> {
     let wrong =
@@ -92,17 +115,16 @@ fn place(id: &str) -> Result<(ThreadId, String), Problem> {
 }
 
 /// The decisions and results that a turn waits for.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PendingCalls")]
 pub(crate) struct Waits {
     /// The turn that waits, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<String>,
     /// The calls that need a decision. Their tokens were sent once, to the client of the turn.
-    #[schema(value_type = Vec<shapes::PendingApproval>)]
-    approvals: Vec<Value>,
+    approvals: Vec<PendingApproval>,
     /// The calls whose results the client has not sent yet.
-    #[schema(value_type = Vec<shapes::ToolCall>)]
-    client_calls: Vec<Value>,
+    client_calls: Vec<ToolCall>,
 }
 
 /// Show what a session waits for.
@@ -118,14 +140,11 @@ pub(crate) async fn list(
 ) -> Result<Json<Waits>, Problem> {
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
     let pending = Pending::of(&thread).await?;
-    let values = |list: Vec<Value>| list;
     Ok(Json(match pending {
         None => Waits { turn: None, approvals: Vec::new(), client_calls: Vec::new() },
-        Some(it) => Waits {
-            turn: Some(it.turn.to_string()),
-            approvals: values(it.approvals.iter().map(|it| serde_json::json!(it)).collect()),
-            client_calls: values(it.client_calls.iter().map(|it| serde_json::json!(it)).collect()),
-        },
+        Some(it) => {
+            Waits { turn: Some(it.turn.to_string()), approvals: it.approvals, client_calls: it.client_calls }
+        }
     }))
 }
 

@@ -2,36 +2,41 @@
 
 use axum::Json;
 use axum::extract::State;
-use contexture_agent::{CompactRequest, RunSpec};
+use contexture_agent::{CompactRequest, CompactionReport, RunSpec};
 use contexture_compose::Scope;
+use contexture_history::ItemDocument;
 use contexture_message::ErrorCode;
 use contexture_session::{ArchiveInfo, SessionId, Thread};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use utoipa::{IntoParams, ToSchema};
+use serde_json::{Map, Value, json};
+use utoipa::IntoParams;
 
 use super::sessions::{limited, thread_of};
 use super::turns::ThreadQuery;
-use crate::audit::AuditEvent;
-use crate::input::{JsonBody, PathParam, PathParams, QueryParams};
-use crate::openapi::params::{ArchivePath, SessionPath};
-use crate::openapi::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
-use crate::openapi::shapes;
+use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams};
+use crate::http::params::{ArchivePath, SessionPath};
+use crate::http::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
+use crate::http::schemas::{accepts, returns};
+use crate::ops::audit::AuditEvent;
 use crate::{App, Caller, Problem};
 
+accepts!(CompactionRequest);
+returns!(ArchiveView, Archives, ArchiveItems, Hits, CompactionReportBody = CompactionReport);
+
 /// The request of a compaction.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct CompactionRequest {
     /// The prompt that the session is used with.
     prompt: Option<String>,
     /// Its input.
-    #[schema(value_type = Option<Object>, required = false)]
+    #[schemars(with = "Option<Map<String, Value>>")]
     input: Value,
     /// The model that summarises.
     model: Option<String>,
     /// Another thread than the main one.
-    #[schema(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
+    #[schemars(length(min = 1, max = 300), regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"))]
     thread: Option<String>,
 }
 
@@ -40,7 +45,7 @@ pub(crate) struct CompactionRequest {
     post, path = "/v1/sessions/{id}/compact", operation_id = "compact_session", tag = "compaction", params(SessionPath),
     request_body = CompactionRequest,
     responses(
-        (status = 200, description = "What came of it.", body = shapes::CompactionReport),
+        (status = 200, description = "The report of the compaction.", body = CompactionReportBody),
         Refused, NotThere, Conflict, Unusable, Failed,
     )
 )]
@@ -49,7 +54,7 @@ pub(crate) async fn compact(
     caller: Caller,
     PathParam(id): PathParam<SessionId>,
     JsonBody(request): JsonBody<CompactionRequest>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<CompactionReport>, Problem> {
     let loaded = app.loaded();
     let prompt = loaded.prompt(request.prompt.as_deref())?;
     let thread = thread_of(&app, &caller, &id, request.thread).await?;
@@ -62,12 +67,12 @@ pub(crate) async fn compact(
     let input = if request.input.is_null() { json!({}) } else { request.input };
     let spec = RunSpec { input, scope, model: request.model, ..RunSpec::default() };
     let asked = CompactRequest { spec, ..CompactRequest::default() };
-    let report = loaded.agent.compact(&prompt, &thread, asked).await?;
-    Ok(Json(json!(report)))
+    Ok(Json(loaded.agent.compact(&prompt, &thread, asked).await?))
 }
 
 /// An archive.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Archive")]
 pub(crate) struct ArchiveView {
     /// Its number, from 1.
     number: u64,
@@ -82,7 +87,7 @@ pub(crate) struct ArchiveView {
     /// The cost of the replacement, in tokens.
     tokens_after: u32,
     /// The time of the archive.
-    #[schema(format = DateTime)]
+    #[schemars(extend("format" = "date-time"))]
     at: String,
 }
 
@@ -102,7 +107,8 @@ impl From<ArchiveInfo> for ArchiveView {
 }
 
 /// The archives of a thread.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ArchiveList")]
 pub(crate) struct Archives {
     /// The archives, oldest first.
     archives: Vec<ArchiveView>,
@@ -125,12 +131,13 @@ pub(crate) async fn archives(
 }
 
 /// An archive with everything in it.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ArchiveDetails")]
 pub(crate) struct ArchiveItems {
     /// The archive.
     archive: ArchiveView,
     /// The covered items, as they were appended.
-    #[schema(value_type = Vec<shapes::LogItem>)]
+    #[schemars(with = "Vec<ItemDocument<'static>>")]
     items: Vec<Value>,
 }
 
@@ -200,21 +207,23 @@ pub(crate) struct SearchQuery {
 }
 
 /// The search results.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SearchResults")]
 pub(crate) struct Hits {
     /// The hits, best first.
     hits: Vec<Hit>,
 }
 
 /// An archived item that contains some of the words.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SearchHit")]
 pub(crate) struct Hit {
     /// Its position in the log.
     seq: u64,
     /// Its turn.
     turn: String,
     /// The time of the append.
-    #[schema(format = DateTime)]
+    #[schemars(extend("format" = "date-time"))]
     at: String,
     /// The kind of item.
     kind: String,

@@ -26,14 +26,14 @@ use tokio_util::sync::DropGuard;
 use utoipa::IntoParams;
 
 use super::stream_start::StreamStart;
-use crate::event_log::{StoredEvent, events_of};
-use crate::event_writer::events_after;
-use crate::input::{PathParam, QueryParams};
-use crate::openapi::params::SessionPath;
-use crate::openapi::refusals::{Expired, NotThere, Refused};
-use crate::openapi::shapes;
-use crate::running_turns::{ApprovalTokens, TurnKey};
-use crate::subscribers::Subscription;
+use super::turn_shapes::TurnEventFrame;
+use crate::events::log::{StoredEvent, TurnKey, events_of};
+use crate::events::subscribers::Subscription;
+use crate::events::writer::events_after;
+use crate::http::input::{PathParam, QueryParams};
+use crate::http::params::SessionPath;
+use crate::http::refusals::{Expired, NotThere, Refused};
+use crate::running_turns::ApprovalTokens;
 use crate::{App, Caller, Problem};
 
 /// How many events are read per page.
@@ -61,7 +61,7 @@ pub(crate) struct EventsQuery {
     get, path = "/v1/sessions/{id}/events", operation_id = "follow_events", tag = "turns",
     params(SessionPath, EventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received; wins over `after` unless it is empty.", pattern = "^([0-9]{1,15}|latest)?$", nullable = false)),
     responses(
-        (status = 200, description = "Events as they happen; the `data` of each frame is a `SessionEvent`.", body = shapes::EventFrame, content_type = "text/event-stream"),
+        (status = 200, description = "Events as they happen: the `data` of each frame is a `TurnEvent`.", body = TurnEventFrame, content_type = "text/event-stream"),
         Refused, NotThere, Expired,
     )
 )]

@@ -2,30 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use contexture_flow::{DamagedRun, Flow, QuestionKind, RunInfo, RunStatus, Wait};
+use contexture_flow::{DamagedRun, Flow, NodeError, RunEvent, RunInfo, RunStatus, Wait};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
-use utoipa::ToSchema;
+use serde_json::{Map, Value};
 
 use super::prompts::FaultView;
+use crate::http::schemas::{Frame, returns};
 use crate::loaded_project::LoadedProject;
-use crate::openapi::shapes;
+
+returns!(FlowList, FlowView, RunView, RunPage, RunEventFrame = Frame<RunEvent>, RunStatusBody = RunStatus);
 
 /// A flow, in short.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct FlowSummary {
     /// Its id.
     id: String,
     /// A description for people.
     #[serde(skip_serializing_if = "String::is_empty")]
-    #[schema(required = false)]
     description: String,
     /// Names the version of it; nothing where no version could be used yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     fingerprint: Option<String>,
     /// The faults of its file; the last good version is used, if there was one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
     faults: Vec<FaultView>,
 }
 
@@ -57,24 +57,25 @@ fn faults(loaded: &LoadedProject, id: &str) -> Vec<FaultView> {
 }
 
 /// All flows.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct FlowList {
     /// The flows, in the order of their files.
     pub(super) flows: Vec<FlowSummary>,
 }
 
 /// A flow.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Flow")]
 pub(crate) struct FlowView {
     /// Its id.
     id: String,
     /// A description for people.
     description: String,
     /// The inputs of a run: the JSON Schema of each.
-    #[schema(value_type = BTreeMap<String, Object>)]
+    #[schemars(with = "BTreeMap<String, Map<String, Value>>")]
     inputs: BTreeMap<String, Value>,
     /// The nodes as defined, by name.
-    #[schema(value_type = BTreeMap<String, Object>)]
+    #[schemars(with = "BTreeMap<String, Map<String, Value>>")]
     nodes: Value,
     /// The edges as defined: `node.port -> node.port`.
     edges: Vec<String>,
@@ -84,7 +85,6 @@ pub(crate) struct FlowView {
     fingerprint: String,
     /// The faults of its current file; then this is the last good version.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
     faults: Vec<FaultView>,
 }
 
@@ -106,7 +106,8 @@ impl FlowView {
 }
 
 /// A run of a flow.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Run")]
 pub(crate) struct RunView {
     /// Its id: the session's, a dot, and its own name.
     run: String,
@@ -117,59 +118,26 @@ pub(crate) struct RunView {
     /// The session that it belongs to.
     session: String,
     /// The status of the run.
-    #[schema(value_type = shapes::RunStatus)]
     status: RunStatus,
     /// The input of the run.
-    #[schema(value_type = Object)]
+    #[schemars(with = "Map<String, Value>")]
     input: Value,
     /// Its outputs; empty before its end.
     outputs: BTreeMap<String, Value>,
     /// The open waits: `POST /v1/runs/{id}/waits/{wait}` answers one. Absent in lists of runs.
-    waits: Vec<WaitView>,
+    waits: Vec<Wait>,
     /// The node that failed, if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<String>,
     /// The error of a failed run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<NodeErrorView>,
+    error: Option<NodeError>,
     /// The time of the start.
-    #[schema(format = DateTime)]
+    #[schemars(extend("format" = "date-time"))]
     created: String,
     /// When a driver last took or released it.
-    #[schema(format = DateTime)]
+    #[schemars(extend("format" = "date-time"))]
     updated: String,
-}
-
-/// An open wait of a run.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct WaitView {
-    /// Names it within the run.
-    id: String,
-    /// The node that waits.
-    node: String,
-    /// The kind of answer.
-    #[schema(value_type = shapes::AskedKind)]
-    kind: QuestionKind,
-    /// The question as text.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schema(required = false)]
-    message: String,
-    /// The JSON Schema that an answer fits.
-    #[schema(value_type = Object)]
-    schema: Value,
-    /// The subject, such as the tool call that needs approval.
-    #[serde(skip_serializing_if = "Value::is_null")]
-    #[schema(value_type = Option<Object>)]
-    about: Value,
-}
-
-/// Why a node failed.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct NodeErrorView {
-    /// A stable code.
-    code: String,
-    /// The error of a failed run.
-    message: String,
 }
 
 impl From<RunInfo> for RunView {
@@ -182,47 +150,40 @@ impl From<RunInfo> for RunView {
             status: info.status,
             input: info.input,
             outputs: info.outputs,
-            waits: info.waits.into_iter().map(WaitView::from).collect(),
+            waits: info.waits,
             node: info.node,
-            error: info.error.map(|it| NodeErrorView { code: it.code, message: it.message }),
+            error: info.error,
             created: info.created.to_millis(),
             updated: info.updated.to_millis(),
         }
     }
 }
 
-impl From<Wait> for WaitView {
-    fn from(wait: Wait) -> Self {
-        let Wait { id, node, asked } = wait;
-        Self { id, node, kind: asked.kind, message: asked.message, schema: asked.schema, about: asked.about }
-    }
-}
-
 /// A run whose record is damaged, or was written by a newer version.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "DamagedRun")]
 pub(crate) struct DamagedRunView {
     /// Its id.
     run: String,
     /// The error.
-    error: NodeErrorView,
+    error: NodeError,
 }
 
 impl From<DamagedRun> for DamagedRunView {
     fn from(damaged: DamagedRun) -> Self {
         let DamagedRun { run, error } = damaged;
-        let error = NodeErrorView { code: error.code().into(), message: error.to_string() };
+        let error = NodeError::new(error.code(), error.to_string());
         Self { run: run.to_string(), error }
     }
 }
 
 /// A page of runs.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RunPage {
     /// The runs, in the order of their sessions and names, without what they wait for.
     pub(super) runs: Vec<RunView>,
     /// Runs between them whose record can't be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
     pub(super) damaged: Vec<DamagedRunView>,
     /// The start of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]

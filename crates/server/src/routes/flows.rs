@@ -9,9 +9,9 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::flow_shapes::{FlowList, FlowSummary, FlowView};
-use crate::input::{PathParam, QueryParams};
-use crate::openapi::params::FlowPath;
-use crate::openapi::refusals::{Broken, NotThere, Refused};
+use crate::http::input::{PathParam, QueryParams};
+use crate::http::params::FlowPath;
+use crate::http::refusals::{Broken, NotThere, Refused};
 use crate::{App, Caller, Problem};
 
 /// List the flows.

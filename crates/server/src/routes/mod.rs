@@ -1,10 +1,12 @@
 //! The routes, one module for each noun.
 
 mod approvals;
+pub(crate) mod chat;
 mod compaction;
 mod events;
 mod flow_shapes;
 mod flows;
+pub(crate) mod openapi;
 pub(crate) mod ops;
 mod passes;
 mod prompts;
@@ -18,16 +20,12 @@ mod threads;
 mod turn_shapes;
 mod turns;
 
-pub(crate) use flow_shapes::WaitView;
-pub(crate) use prompts::unkept_sessions;
-pub(crate) use replay::event_range;
-pub(crate) use turns::idempotency_key;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use self::openapi::Api;
 use crate::App;
-use crate::openapi::Api;
 
 /// Returns all routes that need a caller.
 pub(crate) fn all() -> OpenApiRouter<App> {
@@ -41,10 +39,14 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(sessions::show, sessions::delete))
         .routes(routes!(sessions::items))
         .routes(routes!(turns::run))
+        .routes(routes!(turns::run_stream))
         .routes(routes!(turns::cancel))
         .routes(routes!(turns::retry))
+        .routes(routes!(turns::retry_stream))
         .routes(routes!(results::results))
+        .routes(routes!(results::results_stream))
         .routes(routes!(approvals::decide))
+        .routes(routes!(approvals::decide_stream))
         .routes(routes!(approvals::list))
         .routes(routes!(threads::create, threads::list))
         .routes(routes!(threads::show, threads::delete))
@@ -68,15 +70,17 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(flows::show))
         .routes(routes!(flows::draw))
         .routes(routes!(runs::start))
+        .routes(routes!(runs::start_stream))
         .routes(routes!(runs::list))
         .routes(routes!(runs::show, runs::cancel))
         .routes(routes!(run_events::read))
+        .routes(routes!(run_events::follow))
         .routes(routes!(runs::answer))
         .routes(routes!(runs::resume))
-        .routes(routes!(crate::chat::complete))
-        .routes(routes!(crate::chat::list))
-        .routes(routes!(crate::chat::show))
-        .route("/v1/models/{id}/{*rest}", axum::routing::get(crate::chat::show_named))
+        .routes(routes!(chat::complete))
+        .routes(routes!(chat::list))
+        .routes(routes!(chat::show))
+        .route("/v1/models/{id}/{*rest}", axum::routing::get(chat::show_named))
         .routes(routes!(ops::metrics))
         .routes(routes!(ops::audited))
 }

@@ -7,17 +7,21 @@ use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use contexture_message::ErrorCode;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 
-use crate::audit::{self, AuditEntry, audit_log};
-use crate::input::QueryParams;
-use crate::metrics::Now;
-use crate::openapi::refusals::{NotAdmin, Refused};
-use crate::readiness::Outcome;
+use crate::http::input::QueryParams;
+use crate::http::refusals::{NotAdmin, Refused};
+use crate::http::schemas::returns;
+use crate::ops::audit::{self, AuditEntry, audit_log};
+use crate::ops::metrics::Now;
+use crate::ops::readiness::Outcome;
 use crate::routes::sessions::{limited, numbered};
 use crate::{App, Caller, Problem};
+
+returns!(AuditPage);
 
 /// Returns the routes that need no caller.
 pub(crate) fn open() -> Router<App> {
@@ -84,7 +88,7 @@ pub(crate) struct AuditQuery {
 }
 
 /// A page of the audit log.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct AuditPage {
     /// The acts, newest first.
     acts: Vec<ActView>,
@@ -94,12 +98,13 @@ pub(crate) struct AuditPage {
 }
 
 /// Something that was done.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "AuditEntry")]
 pub(crate) struct ActView {
     /// Its number in the log.
     number: u64,
     /// The time of the action.
-    #[schema(format = DateTime)]
+    #[schemars(extend("format" = "date-time"))]
     time: String,
     /// The actor: `key:ID`, `cli`, `server`, or `anybody` where no key is required.
     actor: String,

@@ -5,29 +5,34 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use contexture::PassDiff;
-use contexture_message::{Delta, ErrorCode};
+use contexture_compose::Explanation;
+use contexture_message::{Answer, Delta, ErrorCode, Request};
 use contexture_model::ModelCall;
 use contexture_session::SessionId;
 use futures::StreamExt;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 
 use super::sessions::{limited, numbered};
-use crate::input::{PathParam, PathParams, QueryParams};
-use crate::openapi::params::{PassPath, PassesPath, SessionPath};
-use crate::openapi::refusals::{Expired, Failed, NotThere, Refused, Unusable};
-use crate::openapi::shapes;
-use crate::passes::{PassId, StoredPass, answer, load, newest};
+use crate::http::input::{PathParam, PathParams, QueryParams};
+use crate::http::params::{PassPath, PassesPath, SessionPath};
+use crate::http::refusals::{Expired, Failed, NotThere, Refused, Unusable};
+use crate::http::schemas::returns;
+use crate::passes::{PassId, ResultRecord, StoredPass, answer, load, newest};
 use crate::{App, Caller, Problem};
 
+returns!(PassPage, PassWhole, Replayed, PassDiffBody = PassDiff);
+
 /// A pass in a list.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Pass")]
 pub(crate) struct PassView {
     /// Its id.
     id: String,
     /// When the model was called.
-    #[schema(format = DateTime)]
+    #[schemars(extend("format" = "date-time"))]
     at: String,
     /// The thread.
     thread: String,
@@ -46,8 +51,7 @@ pub(crate) struct PassView {
     total_tokens: u32,
     /// The result of the call, once it is known: `took_ms`, `usage`, `cache`, `stop` or `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<shapes::PassResult>)]
-    result: Option<Value>,
+    result: Option<ResultRecord>,
 }
 
 impl From<&StoredPass> for PassView {
@@ -63,13 +67,13 @@ impl From<&StoredPass> for PassView {
             model: manifest.model.clone(),
             fingerprint: manifest.fingerprint.clone(),
             total_tokens: manifest.total_tokens,
-            result: stored_pass.result.as_ref().map(|it| json!(it)),
+            result: stored_pass.result.clone(),
         }
     }
 }
 
 /// A page of passes.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct PassPage {
     /// The passes, newest first.
     passes: Vec<PassView>,
@@ -111,19 +115,20 @@ pub(crate) async fn list(
 }
 
 /// A pass with everything in it.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PassDetails")]
 pub(crate) struct PassWhole {
     #[serde(flatten)]
     view: PassView,
     /// The request that was sent.
-    #[schema(value_type = shapes::Request)]
+    #[schemars(with = "Request")]
     request: Value,
     /// The model's answer and its usage, read from the thread's log; null if there is no answer yet, if the call
     /// failed, or if the thread is gone.
-    #[schema(value_type = Option<shapes::Answer>, required)]
+    #[schemars(with = "Option<Answer>")]
     answer: Option<Value>,
     /// The source of every token, and the reasons for what was missing.
-    #[schema(value_type = shapes::Explanation)]
+    #[schemars(with = "Explanation")]
     explanation: Value,
 }
 
@@ -154,7 +159,7 @@ async fn load_pass(app: &App, caller: &Caller, id: &PassId) -> Result<StoredPass
 /// Show what changed from one pass to another.
 #[utoipa::path(
     get, path = "/v1/passes/{a}/diff/{b}", operation_id = "diff_passes", tag = "passes", params(PassesPath),
-    responses((status = 200, description = "What changed.", body = shapes::PassDiff), Refused, NotThere, Expired)
+    responses((status = 200, description = "What changed.", body = PassDiffBody), Refused, NotThere, Expired)
 )]
 pub(crate) async fn diff(
     State(app): State<App>,
@@ -183,14 +188,15 @@ pub(crate) async fn body(
 }
 
 /// The model's answer to a pass that was sent again.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ReplayedPass")]
 pub(crate) struct Replayed {
     /// The pass.
     pass: String,
     /// The hash of the request.
     fingerprint: String,
     /// The answer: `message`, `stop`, `usage`.
-    #[schema(value_type = shapes::Answer)]
+    #[schemars(with = "Answer")]
     answer: Value,
 }
 

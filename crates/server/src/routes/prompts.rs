@@ -9,27 +9,32 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use contexture_agent::resolve_reminded;
 use contexture_compose::{
-    Additions, CallOverrides, Conversation, InFlightTurn, Pass, Prompt, ResolveOptions,
+    Additions, CallOverrides, Conversation, Explanation, InFlightTurn, Pass, Prompt, ResolveOptions,
 };
 use contexture_history::Turn;
+use contexture_message::Request;
 use contexture_project::Fault;
 use contexture_session::{MemoryStore, SessionConfig, SessionStart, Sessions};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use utoipa::{IntoParams, ToSchema};
+use serde_json::{Map, Value};
+use utoipa::IntoParams;
 
 use super::turn_shapes::{PassRequest, TurnRequest, TurnResult};
 use super::turns::{reply, wants_events};
-use crate::input::{JsonBody, PathParam, QueryParams};
+use crate::http::input::{JsonBody, PathParam, QueryParams};
+use crate::http::params::PromptPath;
+use crate::http::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
+use crate::http::schemas::returns;
 use crate::loaded_project::LoadedProject;
-use crate::openapi::params::PromptPath;
-use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
-use crate::openapi::shapes;
 use crate::running_turns::{TurnJob, TurnTask};
 use crate::{App, Caller, Problem};
 
+returns!(PromptView, PromptList, Resolved, ExplanationBody = Explanation);
+
 /// A prompt.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Prompt")]
 pub(crate) struct PromptView {
     /// Its id.
     id: String,
@@ -45,11 +50,11 @@ pub(crate) struct PromptView {
     model: Option<String>,
     /// The JSON Schema of its input.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schemars(with = "Option<Map<String, Value>>")]
     input: Option<Value>,
     /// The JSON Schema of its output.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schemars(with = "Option<Map<String, Value>>")]
     output: Option<Value>,
     /// The faults of its file; the last good version is used, if there was one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -57,7 +62,8 @@ pub(crate) struct PromptView {
 }
 
 /// Something that is wrong with a file of the project.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Fault")]
 pub(crate) struct FaultView {
     /// The stable code.
     code: String,
@@ -75,7 +81,7 @@ impl From<&Fault> for FaultView {
 }
 
 /// All prompts.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct PromptList {
     /// The prompts, in the order of their paths.
     prompts: Vec<PromptView>,
@@ -152,16 +158,16 @@ pub(crate) async fn show(
 }
 
 /// The request that would be sent, and its explanation.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ResolvedPrompt")]
 pub(crate) struct Resolved {
     /// The hash of the request.
     fingerprint: String,
     /// The request that would be sent.
-    #[schema(value_type = shapes::Request)]
+    #[schemars(with = "Request")]
     request: Value,
     /// The source of every token, and the reasons for what is missing.
-    #[schema(value_type = shapes::Explanation)]
-    explanation: Value,
+    explanation: Explanation,
 }
 
 /// Show what would be sent to the model, without calling it.
@@ -179,23 +185,23 @@ pub(crate) async fn resolve(
     Ok(Json(Resolved {
         fingerprint: pass.fingerprint().to_string(),
         request: serde_json::to_value(pass.request()).unwrap_or_default(),
-        explanation: serde_json::to_value(pass.explain()).unwrap_or_default(),
+        explanation: pass.explain(),
     }))
 }
 
 /// Show where every token would come from, without calling the model.
 #[utoipa::path(
     post, path = "/v1/prompts/{id}/inspect", operation_id = "inspect_prompt", tag = "prompts", params(PromptPath), request_body = PassRequest,
-    responses((status = 200, description = "The explanation.", body = shapes::Explanation), Refused, NotThere, Unusable, Failed)
+    responses((status = 200, description = "The explanation.", body = ExplanationBody), Refused, NotThere, Unusable, Failed)
 )]
 pub(crate) async fn inspect(
     State(app): State<App>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     JsonBody(request): JsonBody<PassRequest>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Explanation>, Problem> {
     let pass = pass(&app, &caller, &id, &request).await?;
-    Ok(Json(serde_json::to_value(pass.explain()).unwrap_or_default()))
+    Ok(Json(pass.explain()))
 }
 
 async fn pass(app: &App, caller: &Caller, id: &str, asked: &PassRequest) -> Result<Pass, Problem> {
@@ -227,7 +233,7 @@ async fn pass(app: &App, caller: &Caller, id: &str, asked: &PassRequest) -> Resu
 #[utoipa::path(
     post, path = "/v1/prompts/{id}/run", operation_id = "run_prompt", tag = "prompts", params(PromptPath), request_body = TurnRequest,
     responses(
-        (status = 200, description = "What the run came to.", body = TurnResult),
+        (status = 200, description = "The outcome of the run.", body = TurnResult),
         Refused, NotThere, Conflict, Form, Unusable, Failed,
     )
 )]

@@ -9,27 +9,29 @@ use contexture_agent::{AnswerRequest, Pending};
 use contexture_compose::Prompt;
 use contexture_message::{ErrorCode, ToolOutput};
 use contexture_session::{SessionId, SessionKey, Thread};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use super::sessions::thread_of;
-use super::turn_shapes::TurnResult;
-use super::turns::{ThreadQuery, reply, wants_events};
-use crate::input::{JsonBody, PathParams, QueryParams, objects, shown};
+use super::turn_shapes::{TurnEventFrame, TurnResult};
+use super::turns::{ThreadQuery, as_events, reply, wants_events};
+use crate::http::input::{JsonBody, PathParams, QueryParams, objects, shown};
+use crate::http::params::TurnPath;
+use crate::http::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
+use crate::http::schemas::accepts;
 use crate::loaded_project::LoadedProject;
-use crate::openapi::params::TurnPath;
-use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
-use crate::openapi::shapes;
 use crate::running_turns::{TurnJob, TurnTask};
 use crate::{App, Caller, Problem};
 
+accepts!(Results);
+
 /// Results of tools that the client ran.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ClientToolResults")]
 pub(crate) struct Results {
     /// The results; some may come later, the turn waits for them.
-    #[schema(value_type = Vec<shapes::ClientResult>)]
     #[serde(deserialize_with = "objects")]
     results: Vec<ResultOf>,
     /// Stops the turn when the client disconnects.
@@ -37,17 +39,20 @@ pub(crate) struct Results {
     cancel_on_disconnect: bool,
 }
 
-/// The result of a call.
-#[derive(Debug, Deserialize)]
+/// The result of a call: its output or its error.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ClientToolResult", extend("minProperties" = 2, "maxProperties" = 2))]
 pub(crate) struct ResultOf {
     /// The call.
     call_id: String,
     /// The tool's output: a text, or any JSON.
     #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Value")]
     output: Option<Value>,
     /// The error, instead of an output.
     #[serde(default)]
+    #[schemars(with = "String")]
     error: Option<String>,
 }
 
@@ -72,11 +77,13 @@ impl ResultOf {
 }
 
 /// Send the results of tools that the client ran; the turn continues once none is missing.
+///
+/// `Accept: text/event-stream` has the same effect as `POST …/results/stream`.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/turns/{turn}/results", operation_id = "answer_client_tools", tag = "turns", request_body = Results,
     params(TurnPath, ThreadQuery),
     responses(
-        (status = 200, description = "What the turn came to; or, with `Accept: text/event-stream`, its events: the `data` of each frame is a `SessionEvent`.", content((TurnResult = "application/json"), (shapes::EventFrame = "text/event-stream"))),
+        (status = 200, description = "The outcome of the turn.", body = TurnResult),
         Refused, NotThere, Conflict, Form, Unusable, Failed,
     )
 )]
@@ -95,6 +102,26 @@ pub(crate) async fn results(
     let session = Some(SessionKey { tenant: caller.tenant.clone(), session: id });
     let task = TurnTask { session, thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
     reply(&app, task, wants_events(&headers)?, body.cancel_on_disconnect).await
+}
+
+/// Send the results of tools that the client ran, and stream the events of the turn.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/turns/{turn}/results/stream", operation_id = "stream_client_tools", tag = "turns", request_body = Results,
+    params(TurnPath, ThreadQuery),
+    responses(
+        (status = 200, description = "The events of the turn: the `data` of each frame is a `TurnEvent`.", body = TurnEventFrame, content_type = "text/event-stream"),
+        Refused, NotThere, Conflict, Unusable, Failed,
+    )
+)]
+pub(crate) async fn results_stream(
+    app: State<App>,
+    caller: Caller,
+    turn: PathParams<SessionId, String>,
+    query: QueryParams<ThreadQuery>,
+    headers: HeaderMap,
+    body: JsonBody<Results>,
+) -> Result<Response, Problem> {
+    results(app, caller, turn, query, as_events(headers), body).await
 }
 
 /// Returns the prompt of the turn that waits on a thread.

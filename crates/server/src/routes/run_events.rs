@@ -15,19 +15,23 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use contexture_flow::{RunError, RunEvent, RunId, Runtime};
 use futures::stream;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 
 use super::events::{ALIVE, sse};
+use super::flow_shapes::RunEventFrame;
 use super::sessions::limited;
 use super::stream_start::StreamStart;
-use super::turns::wants_events;
-use crate::input::{PathParam, QueryParams};
-use crate::openapi::params::RunPath;
-use crate::openapi::refusals::{Form, NotThere, Refused};
-use crate::openapi::shapes;
+use super::turns::{as_events, wants_events};
+use crate::http::input::{PathParam, QueryParams};
+use crate::http::params::RunPath;
+use crate::http::refusals::{Form, NotThere, Refused};
+use crate::http::schemas::returns;
 use crate::{App, Caller, Problem};
+
+returns!(RunEventPage);
 
 /// How many events are read per page.
 const PAGE: usize = 256;
@@ -49,7 +53,7 @@ pub(crate) struct RunEventsQuery {
 }
 
 /// A page of events.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RunEventPage {
     /// The events, oldest first.
     events: Vec<RunEventView>,
@@ -59,25 +63,23 @@ pub(crate) struct RunEventPage {
 }
 
 /// An event of a run.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "NumberedRunEvent")]
 pub(crate) struct RunEventView {
     /// Its number, from 1.
     id: u64,
     /// The event.
-    #[schema(value_type = shapes::RunEvent)]
     data: RunEvent,
 }
 
-/// Read the events of a run: a page of them, or, with `Accept: text/event-stream`, as they happen until the run is
-/// over.
+/// Read a page of the events of a run.
 ///
-/// Each frame has an `id`; pass it as `Last-Event-ID` to continue right after that event, on any instance.
+/// `Accept: text/event-stream` has the same effect as `GET …/events/stream`.
 #[utoipa::path(
-    get, path = "/v1/runs/{id}/events", operation_id = "follow_run", tag = "flows",
+    get, path = "/v1/runs/{id}/events", operation_id = "list_run_events", tag = "flows",
     params(RunPath, RunEventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received; wins over `after` unless it is empty.", pattern = "^([0-9]{1,15}|latest)?$", nullable = false)),
     responses(
-        (status = 200, description = "A page of events; or, with `Accept: text/event-stream`, events as they happen: the `data` of each frame is a `RunEvent`.", content((RunEventPage = "application/json"), (shapes::RunFrame = "text/event-stream"))),
-        (status = 204, description = "The run is over, and all of its events were received."),
+        (status = 200, description = "A page of events.", body = RunEventPage),
         Refused, NotThere, Form,
     )
 )]
@@ -106,6 +108,28 @@ pub(crate) async fn read(
     let after = (!is_over || last < extent.last).then_some(last);
     let events = events.into_iter().map(|(id, data)| RunEventView { id, data }).collect();
     Ok(Json(RunEventPage { events, after }).into_response())
+}
+
+/// Follow the events of a run as they happen, until the run is over.
+///
+/// Each frame has an `id`; pass it as `Last-Event-ID` to continue right after that event, on any instance.
+#[utoipa::path(
+    get, path = "/v1/runs/{id}/events/stream", operation_id = "follow_run", tag = "flows",
+    params(RunPath, RunEventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received; wins over `after` unless it is empty.", pattern = "^([0-9]{1,15}|latest)?$", nullable = false)),
+    responses(
+        (status = 200, description = "Events as they happen: the `data` of each frame is a `RunEvent`.", body = RunEventFrame, content_type = "text/event-stream"),
+        (status = 204, description = "The run is over, and all of its events were received."),
+        Refused, NotThere,
+    )
+)]
+pub(crate) async fn follow(
+    app: State<App>,
+    caller: Caller,
+    run: PathParam<RunId>,
+    query: QueryParams<RunEventsQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    read(app, caller, run, query, as_events(headers)).await
 }
 
 /// A connection that follows a run.
@@ -203,7 +227,7 @@ impl FollowRun {
         }
     }
 
-    /// Whether the run went with its session: then nothing comes any more.
+    /// Whether the run was deleted with its session, so no event follows.
     async fn is_gone(&self) -> bool {
         matches!(self.runs.info(&self.run).await, Err(RunError::NotFound { .. }))
     }

@@ -9,47 +9,49 @@ use axum::response::{IntoResponse, Response};
 use contexture_flow::{RunId, RunInfo, RunList, RunStart, RunStatus, Runtime};
 use contexture_message::ErrorCode;
 use contexture_session::SessionId;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
-use utoipa::{IntoParams, ToSchema};
+use serde_json::{Map, Value};
+use utoipa::IntoParams;
 
-use super::flow_shapes::{DamagedRunView, RunPage, RunView};
+use super::flow_shapes::{DamagedRunView, RunEventFrame, RunPage, RunStatusBody, RunView};
 use super::run_events::FollowRun;
 use super::sessions::limited;
-use super::turns::{idempotency_key, wants_events};
-use crate::audit::AuditEvent;
-use crate::input::{JsonBody, PathParam, PathParams, QueryParams, segment, shown};
-use crate::openapi::params::{FlowPath, Retryable, RunPath, WaitPath};
-use crate::openapi::refusals::{Conflict, Form, NotThere, Refused, Unusable};
-use crate::openapi::shapes;
+use super::turns::{as_events, idempotency_key, wants_events};
+use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, segment, shown};
+use crate::http::params::{FlowPath, Retryable, RunPath, WaitPath};
+use crate::http::refusals::{Conflict, Form, NotThere, Refused, Unusable};
+use crate::http::schemas::accepts;
+use crate::ops::audit::AuditEvent;
 use crate::{App, Caller, Problem};
+
+accepts!(NewRun, NewAnswer);
 
 /// How long the id of a wait may be, in bytes: longer than that of any node.
 const MAX_WAIT: usize = 300;
 
 /// A new run.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NewRun {
     /// The session that it belongs to, which is made if there is none of that name; without one it gets a new one.
-    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", example = "demo")]
+    #[schemars(length(min = 1, max = 200), regex(pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$"), example = &"demo")]
     session: Option<String>,
     /// The input: an object with the flow's inputs.
-    #[schema(value_type = Option<Object>, required = false)]
+    #[schemars(with = "Option<Map<String, Value>>")]
     input: Value,
     /// Responds when the run ends or waits for an answer; otherwise immediately.
     wait: bool,
 }
 
-/// Start a run of a flow: JSON, or server-sent events with `Accept: text/event-stream`, which end when the run ends or
-/// waits for an answer.
+/// Start a run of a flow.
 ///
 /// The run continues when the client disconnects. Repeating the `Idempotency-Key` returns the first run.
+/// `Accept: text/event-stream` has the same effect as `POST …/runs/stream`.
 #[utoipa::path(
     post, path = "/v1/flows/{id}/runs", operation_id = "start_run", tag = "flows", params(FlowPath, Retryable), request_body = NewRun,
     responses(
         (status = 201, description = "The run is on record.", body = RunView, headers(("Location" = String, description = "Where it is."))),
-        (status = 200, description = "With `Accept: text/event-stream`, its events: the `data` of each frame is a `RunEvent`.", body = shapes::RunFrame, content_type = "text/event-stream"),
         Refused, NotThere, Conflict, Form, Unusable,
     )
 )]
@@ -79,6 +81,26 @@ pub(crate) async fn start(
     let info = if new.wait { settled(&app, &runs, &run).await? } else { info };
     let location = format!("/v1/runs/{}", segment(&run.to_string()));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(RunView::from(info))).into_response())
+}
+
+/// Start a run of a flow and stream its events until it ends or waits for an answer.
+///
+/// The run continues when the client disconnects. Repeating the `Idempotency-Key` streams the first run.
+#[utoipa::path(
+    post, path = "/v1/flows/{id}/runs/stream", operation_id = "stream_run", tag = "flows", params(FlowPath, Retryable), request_body = NewRun,
+    responses(
+        (status = 200, description = "The events of the run: the `data` of each frame is a `RunEvent`.", body = RunEventFrame, content_type = "text/event-stream"),
+        Refused, NotThere, Conflict, Unusable,
+    )
+)]
+pub(crate) async fn start_stream(
+    app: State<App>,
+    caller: Caller,
+    id: PathParam<String>,
+    headers: HeaderMap,
+    new: JsonBody<NewRun>,
+) -> Result<Response, Problem> {
+    start(app, caller, id, as_events(headers), new).await
 }
 
 /// Refuses what this instance could not drive any more.
@@ -117,7 +139,7 @@ pub(crate) struct RunsQuery {
     #[param(nullable = false)]
     flow: Option<String>,
     /// Only runs with this status.
-    #[param(value_type = Option<shapes::RunStatus>, nullable = false, inline)]
+    #[param(value_type = Option<RunStatusBody>, nullable = false, inline)]
     status: Option<RunStatus>,
     /// Only runs of this session.
     #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", nullable = false)]
@@ -233,8 +255,9 @@ async fn driven(
 }
 
 /// An answer.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "WaitAnswer")]
 pub(crate) struct NewAnswer {
     /// The answer, which must fit the wait's schema.
     value: Value,

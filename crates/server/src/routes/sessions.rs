@@ -1,42 +1,49 @@
 //! Sessions: create, list, show, read, delete.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
-use contexture_history::{Item, Limit, Seq};
-use contexture_message::{ErrorCode, Tokens};
+use contexture_history::{Item, ItemDocument, Limit, Seq, Turn, TurnStatus};
+use contexture_message::{ErrorCode, Message, Tokens};
 use contexture_session::{
     SessionError, SessionId, SessionInfo, SessionKey, SessionStart, StoreError, Thread, ThreadId, ThreadInfo,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::audit::AuditEvent;
-use crate::input::{JsonBody, PathParam, QueryParams, segment};
-use crate::openapi::params::SessionPath;
-use crate::openapi::refusals::{Conflict, NotThere, Refused, Unusable};
-use crate::openapi::shapes;
+use crate::http::input::{JsonBody, PathParam, QueryParams, segment};
+use crate::http::params::SessionPath;
+use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
+use crate::http::schemas::{accepts, returns};
+use crate::ops::audit::AuditEvent;
 use crate::{App, Caller, Problem};
+
+accepts!(NewSession);
+returns!(SessionView, SessionPage, ThreadView, Items);
 
 /// How long a label may be, in characters.
 const MAX_LABEL: usize = 1000;
 
 /// A new session.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NewSession {
     /// Its name; without one it gets a new one.
-    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", example = "demo")]
+    #[schemars(length(min = 1, max = 200), regex(pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$"), example = &"demo")]
     id: Option<String>,
     /// A label for people.
-    #[schema(max_length = 1000)]
+    #[schemars(length(max = 1000))]
     label: Option<String>,
 }
 
 /// A session.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Session")]
 pub(crate) struct SessionView {
     /// The session's id.
     id: String,
@@ -44,10 +51,10 @@ pub(crate) struct SessionView {
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<String>,
     /// When it was created.
-    #[schema(format = DateTime)]
+    #[schemars(extend("format" = "date-time"))]
     created: String,
     /// The time of the last append to any of its threads.
-    #[schema(format = DateTime)]
+    #[schemars(extend("format" = "date-time"))]
     updated: String,
     /// How many items its threads have together.
     items: u64,
@@ -59,7 +66,8 @@ pub(crate) struct SessionView {
 }
 
 /// A thread of a session.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Thread")]
 pub(crate) struct ThreadView {
     /// The session's id.
     pub(crate) id: String,
@@ -77,7 +85,7 @@ pub(crate) struct ThreadView {
 }
 
 /// A page of sessions.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SessionPage {
     /// The sessions, in the order of their names.
     sessions: Vec<SessionView>,
@@ -278,17 +286,41 @@ enum ViewName {
     All,
 }
 
+/// An item, or, in the view `history`, a turn.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+enum ItemOrTurn {
+    Item(#[schemars(with = "ItemDocument<'static>")] Value),
+    Turn(HistoryTurn),
+}
+
+/// A turn as the model reads it.
+#[derive(Debug, Serialize, JsonSchema)]
+struct HistoryTurn {
+    /// The turn, such as `t7`.
+    turn: Arc<str>,
+    /// The status of the turn.
+    status: TurnStatus,
+    /// The messages that the model reads.
+    messages: Vec<Arc<Message>>,
+}
+
+impl From<&Turn> for HistoryTurn {
+    fn from(turn: &Turn) -> Self {
+        Self { turn: turn.id().clone(), status: turn.status(), messages: turn.messages().to_vec() }
+    }
+}
+
 /// Items of a thread.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ItemPage")]
 pub(crate) struct Items {
     /// The thread.
     thread: String,
     /// The items, oldest first; in the view `history` the turns, each with its messages.
-    #[schema(value_type = Vec<shapes::ItemOrTurn>)]
-    items: Vec<Value>,
+    items: Vec<ItemOrTurn>,
     /// The `before` of the next request, if there may be older items.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     before: Option<u64>,
 }
 
@@ -331,26 +363,22 @@ pub(crate) async fn items(
                 tokens @ Limit::Tokens(_) => tokens,
             };
             let turns = thread.history(Some(limit)).await?;
-            (turns.iter().map(|it| turn_value(it)).collect(), None)
+            (turns.iter().map(|it| ItemOrTurn::Turn((&**it).into())).collect(), None)
         }
-        (ViewName::Client, None, Some(_)) => (item_values(&thread, thread.client(Some(limit)).await?), None),
-        (ViewName::All, None, Some(_)) => (item_values(&thread, thread.all(Some(limit)).await?), None),
+        (ViewName::Client, None, Some(_)) => (documents(&thread, thread.client(Some(limit)).await?), None),
+        (ViewName::All, None, Some(_)) => (documents(&thread, thread.all(Some(limit)).await?), None),
         (ViewName::Client | ViewName::All, before, None) => {
             let is_client = matches!(view, ViewName::Client);
             let end = before.map_or(Seq(u64::MAX), Seq);
             let (items, before) = thread.before(end, n, is_client).await?;
-            (item_values(&thread, items), before.map(|it| it.0))
+            (documents(&thread, items), before.map(|it| it.0))
         }
     };
     Ok(Json(Items { thread: thread.id().to_string(), items, before }))
 }
 
-fn item_values(thread: &Thread, items: Vec<Item>) -> Vec<Value> {
-    items.iter().map(|it| it.document(thread.id().as_str())).collect()
-}
-
-fn turn_value(turn: &contexture_history::Turn) -> Value {
-    serde_json::json!({"turn": turn.id(), "status": turn.status(), "messages": turn.messages()})
+fn documents(thread: &Thread, items: Vec<Item>) -> Vec<ItemOrTurn> {
+    items.iter().map(|it| ItemOrTurn::Item(it.document(thread.id().as_str()))).collect()
 }
 
 /// Opens a thread of a session in its current state: the main one unless another is named.

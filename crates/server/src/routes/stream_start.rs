@@ -5,7 +5,7 @@ use contexture_message::ErrorCode;
 use contexture_session::records::Extent;
 
 use crate::Problem;
-use crate::input::shown;
+use crate::http::input::shown;
 
 /// The start of an event stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,37 +8,39 @@ use contexture_message::{ErrorCode, Message, Role};
 use contexture_session::{
     IsolatedStart, ModelChoice, Policy, SessionId, SessionKey, Thread, ThreadId, ThreadKind,
 };
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
-use super::idempotency_key;
 use super::sessions::{ThreadView, labelled, thread_of};
-use crate::audit::AuditEvent;
-use crate::input::{JsonBody, PathParam, objects, segment};
-use crate::openapi::params::{Repeatable, SessionPath, ThreadPath};
-use crate::openapi::refusals::{Conflict, NotThere, Refused, Unusable};
-use crate::openapi::shapes;
+use super::turns::idempotency_key;
+use crate::http::input::{JsonBody, PathParam, objects, segment};
+use crate::http::params::{Repeatable, SessionPath, ThreadPath};
+use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
+use crate::http::schemas::{accepts, returns};
+use crate::ops::audit::AuditEvent;
 use crate::{App, Caller, Problem};
 
+accepts!(NewThread, NewMessages, Instructions, Model);
+returns!(ThreadList, Stands);
+
 /// A new isolated thread.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NewThread {
     /// A label for people.
-    #[schema(max_length = 1000)]
+    #[schemars(length(max = 1000))]
     label: Option<String>,
     /// The thread's model, as `provider/model`.
-    #[schema(pattern = "^[^/]+/(.|\n)+$")]
+    #[schemars(regex(pattern = "^[^/]+/(.|\n)+$"))]
     model: Option<String>,
     /// The thread's instructions.
     system_instructions: Option<String>,
     /// Whether it starts with a copy of what `base` has.
     inherit_history: bool,
     /// The thread whose history it inherits; the main thread by default.
-    #[schema(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
+    #[schemars(length(min = 1, max = 300), regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"))]
     base: Option<String>,
     /// The first messages.
-    #[schema(value_type = Vec<shapes::Message>)]
     #[serde(deserialize_with = "objects")]
     initial_messages: Vec<Message>,
 }
@@ -73,7 +75,7 @@ pub(crate) async fn create(
 fn model_choice(name: &str) -> Result<ModelChoice, Problem> {
     let (provider, model) =
         name.split_once('/').filter(|(a, b)| !a.is_empty() && !b.is_empty()).ok_or_else(|| {
-            let text = format!("`{}` is not `provider/model`", crate::input::shown(name));
+            let text = format!("`{}` is not `provider/model`", crate::http::input::shown(name));
             Problem::new(ErrorCode::BodyInvalid, text).at("model")
         })?;
     Ok(ModelChoice { provider: provider.to_owned(), model: model.to_owned() })
@@ -107,7 +109,7 @@ async fn open(app: &App, caller: &Caller, id: &ThreadId) -> Result<Thread, Probl
 }
 
 /// Threads of a session.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ThreadList {
     /// The main one first.
     threads: Vec<ThreadView>,
@@ -169,21 +171,21 @@ pub(crate) async fn delete(
 }
 
 /// Messages to append.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewMessages {
     /// The messages, `{"role", "content"}`; each of the user begins a turn.
-    #[schema(value_type = Vec<shapes::Message>, min_items = 1)]
+    #[schemars(length(min = 1))]
     #[serde(deserialize_with = "objects")]
     messages: Vec<Message>,
     /// What to do when a turn is running: `queue` (wait, the default) or `reject`.
-    #[schema(value_type = shapes::Policy)]
     #[serde(default)]
     policy: Policy,
 }
 
 /// The state of a thread after a change.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ThreadState")]
 pub(crate) struct Stands {
     /// The thread.
     thread: String,
@@ -228,13 +230,18 @@ pub(crate) async fn append(
 }
 
 /// Instructions to set.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "NewInstructions")]
 pub(crate) struct Instructions {
     /// The text; null takes the instructions away.
-    #[schema(required)]
     #[serde(deserialize_with = "present")]
+    #[schemars(schema_with = "text_or_null")]
     text: Option<String>,
+}
+
+fn text_or_null(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<Option<String>>()
 }
 
 /// Reads a value that may be null but not missing: an empty body must not remove anything.
@@ -259,11 +266,12 @@ pub(crate) async fn instruct(
 }
 
 /// A model to choose.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "NewModel")]
 pub(crate) struct Model {
     /// `provider/model`.
-    #[schema(pattern = "^[^/]+/(.|\n)+$", example = "openai/gpt-5-mini")]
+    #[schemars(regex(pattern = "^[^/]+/(.|\n)+$"), example = "openai/gpt-5-mini")]
     model: String,
 }
 

@@ -1,51 +1,54 @@
 //! The JSON shapes of turn requests and results.
 
-use contexture_agent::{ApprovalRequest, Outcome, RunRequest, RunSpec};
+use std::borrow::Cow;
+
+use contexture_agent::{ApprovalRequest, CompactionReport, Event, Outcome, RunRequest, RunSpec};
 use contexture_compose::{Budget, InlineBlock, SchemaValidator, Scope};
 use contexture_history::{Timestamp, TurnStatus};
 use contexture_message::{ErrorCode, Message, Part, Role, Settings, Tokens, ToolCall, ToolDefinition};
 use contexture_session::{Policy, SessionId};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
-use utoipa::ToSchema;
 
-use crate::input::{object, objects};
-use crate::openapi::shapes;
+use crate::http::input::{object, objects};
+use crate::http::schemas::{Frame, accepts, returns};
 use crate::{Caller, Problem};
 
+accepts!(TurnRequest, PassRequest);
+returns!(TurnResult, TurnEventFrame = Frame<Event>);
+
 /// The request of a turn.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct TurnRequest {
     /// The prompt's id; without one the project's only prompt, or the one that is called `chat`.
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt: Option<String>,
     /// The prompt's input.
-    #[schema(value_type = Option<Object>, required = false)]
+    #[schemars(with = "Option<Map<String, Value>>")]
     input: Value,
     /// The user's message: a text, or a list of parts. Without it the prompt's own `user` text begins the turn.
-    #[schema(value_type = Option<shapes::Said>, example = "Where is my order?")]
+    #[schemars(with = "Option<UserContent>")]
+    #[schemars(example = "Where is my order?")]
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<Value>,
     /// Another thread of the session than the main one.
-    #[schema(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
+    #[schemars(length(min = 1, max = 300), regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) thread: Option<String>,
     /// The model, `provider/model`; wins over the thread's and the prompt's.
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
     /// Settings that win over the prompt's, such as `temperature`.
-    #[schema(value_type = shapes::Settings)]
     #[serde(deserialize_with = "object")]
     settings: Settings,
     /// Blocks for the hidden envelope of the user's message: `{"name", "body", "order"?}`.
-    #[schema(value_type = Vec<shapes::InlineBlock>)]
     #[serde(deserialize_with = "objects")]
     blocks: Vec<InlineBlock>,
     /// Tools that the client runs: `{"name", "description", "parameters"}`. A turn that calls one waits for its
     /// results.
-    #[schema(value_type = Vec<shapes::ClientTool>)]
     #[serde(deserialize_with = "objects")]
     client_tools: Vec<ToolDefinition>,
     /// Reminders for this turn.
@@ -53,7 +56,6 @@ pub(crate) struct TurnRequest {
     /// Evaluates the frozen prefix again.
     refresh: bool,
     /// What to do when a turn is already running: `queue` (wait, the default), `reject` or `fork`.
-    #[schema(value_type = shapes::Policy)]
     policy: Policy,
     /// The value of `ctx.user` in templates.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,8 +64,28 @@ pub(crate) struct TurnRequest {
     pub(crate) cancel_on_disconnect: bool,
 }
 
+/// What a user says: a text, or a list of texts, images and files.
+struct UserContent;
+
+impl JsonSchema for UserContent {
+    fn schema_name() -> Cow<'static, str> {
+        "UserContent".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<Part>();
+        let parts = ["TextPart", "ImagePart", "FilePart"];
+        let parts = parts.map(|it| json!({"$ref": format!("#/components/schemas/{it}")}));
+        json_schema!({
+            "description": "What a user says: a text, or a list of texts, images and files.",
+            "anyOf": [{"type": "string"}, {"type": "array", "items": {"oneOf": parts}}],
+        })
+    }
+}
+
 /// The request of a pass: a turn, and limits of its request.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = false))]
 pub(crate) struct PassRequest {
     #[serde(flatten)]
     pub(crate) turn: TurnRequest,
@@ -99,14 +121,14 @@ impl<'de> Deserialize<'de> for PassRequest {
 }
 
 /// The outcome of a turn.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Turn")]
 pub(crate) struct TurnResult {
     /// The thread it ran on; with the policy `fork` it may be a copy.
     thread: String,
     /// The turn, such as `t7`.
     turn: String,
     /// `completed`, `suspended`, `failed` or `interrupted`.
-    #[schema(value_type = shapes::TurnStatus)]
     status: TurnStatus,
     /// Why it ended: `answered`, `max_steps`, `tool_called`, `max_tokens`, `max_cost`, `suspended`, `client_tools` or
     /// `replayed`.
@@ -115,12 +137,10 @@ pub(crate) struct TurnResult {
     text: String,
     /// The answer as a value, where the prompt has an output schema.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Value>)]
     output: Option<Value>,
     /// How often the model was called.
     steps: u32,
     /// The usage of all model calls.
-    #[schema(value_type = shapes::Usage)]
     usage: contexture_message::Usage,
     /// The same in money, if the prices are known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,18 +148,16 @@ pub(crate) struct TurnResult {
     /// The remarks of checks.
     remarks: Vec<RemarkView>,
     /// Calls that wait for a decision, with the tokens to decide them: `POST /v1/approvals/{id}`.
-    #[schema(value_type = Vec<shapes::ApprovalRequest>)]
     approvals: Vec<ApprovalRequest>,
     /// Calls of the client's tools, whose results the turn waits for: `POST …/turns/{turn}/results`.
-    #[schema(value_type = Vec<shapes::ToolCall>)]
     client_calls: Vec<ToolCall>,
     /// The compactions that were made to fit the window.
-    #[schema(value_type = Vec<shapes::CompactionReport>)]
-    compactions: Vec<Value>,
+    compactions: Vec<CompactionReport>,
 }
 
 /// A remark of a check.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Remark")]
 pub(crate) struct RemarkView {
     /// The source.
     source: String,
@@ -151,7 +169,6 @@ impl TurnResult {
     pub(crate) fn of(outcome: Outcome) -> Self {
         let remarks = outcome.remarks.iter();
         let remarks = remarks.map(|it| RemarkView { source: it.source.clone(), message: it.message.clone() });
-        let compactions = outcome.compactions.iter();
         Self {
             thread: outcome.thread.to_string(),
             turn: outcome.turn.to_string(),
@@ -162,7 +179,7 @@ impl TurnResult {
             usage: outcome.usage,
             cost: outcome.cost,
             remarks: remarks.collect(),
-            compactions: compactions.map(|it| serde_json::to_value(it).unwrap_or_default()).collect(),
+            compactions: outcome.compactions,
             output: outcome.output,
             approvals: outcome.approvals,
             client_calls: outcome.client_calls,

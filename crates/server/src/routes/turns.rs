@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use contexture_history::TurnStatus;
 use contexture_message::ErrorCode;
@@ -14,24 +14,25 @@ use utoipa::IntoParams;
 use super::events::Follow;
 use super::replay::{replay_events, replayed};
 use super::sessions::thread_of;
-use super::turn_shapes::{TurnRequest, TurnResult};
-use crate::event_log::events_of;
-use crate::input::{JsonBody, PathParam, PathParams, QueryParams, shown};
-use crate::openapi::params::{Retryable, SessionPath, TurnPath};
-use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
-use crate::openapi::shapes;
+use super::turn_shapes::{TurnEventFrame, TurnRequest, TurnResult};
+use crate::background::control;
+use crate::events::log::events_of;
+use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, shown};
+use crate::http::params::{Retryable, SessionPath, TurnPath};
+use crate::http::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
 use crate::running_turns::{StoredTurnRequest, TURN, TurnHandle, TurnJob, TurnTask};
-use crate::{App, Caller, Problem, control};
+use crate::{App, Caller, Problem};
 
-/// Run a turn: JSON, or server-sent events by `Accept: text/event-stream`.
+/// Run a turn.
 ///
 /// The turn continues when the client disconnects, unless `cancel_on_disconnect` is set. Repeating the
-/// `Idempotency-Key` returns the outcome of the first turn.
+/// `Idempotency-Key` returns the outcome of the first turn. `Accept: text/event-stream` has the same effect as
+/// `POST …/turns/stream`.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/turns", operation_id = "run_turn", tag = "turns", request_body = TurnRequest,
     params(SessionPath, Retryable),
     responses(
-        (status = 200, description = "What the turn came to; or, with `Accept: text/event-stream`, its events: the `data` of each frame is a `SessionEvent`.", content((TurnResult = "application/json"), (shapes::EventFrame = "text/event-stream"))),
+        (status = 200, description = "The outcome of the turn.", body = TurnResult),
         Refused, NotThere, Conflict, Form, Unusable, Failed,
     )
 )]
@@ -43,6 +44,28 @@ pub(crate) async fn run(
     JsonBody(request): JsonBody<TurnRequest>,
 ) -> Result<Response, Problem> {
     begin(&app, &caller, id, &headers, request).await
+}
+
+/// Run a turn and stream its events.
+///
+/// The turn continues when the client disconnects, unless `cancel_on_disconnect` is set. Repeating the
+/// `Idempotency-Key` replays the events of the first turn.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/turns/stream", operation_id = "stream_turn", tag = "turns", request_body = TurnRequest,
+    params(SessionPath, Retryable),
+    responses(
+        (status = 200, description = "The events of the turn: the `data` of each frame is a `TurnEvent`.", body = TurnEventFrame, content_type = "text/event-stream"),
+        Refused, NotThere, Conflict, Unusable, Failed,
+    )
+)]
+pub(crate) async fn run_stream(
+    app: State<App>,
+    caller: Caller,
+    id: PathParam<SessionId>,
+    headers: HeaderMap,
+    request: JsonBody<TurnRequest>,
+) -> Result<Response, Problem> {
+    run(app, caller, id, as_events(headers), request).await
 }
 
 async fn begin(
@@ -131,7 +154,7 @@ async fn stream(
         biased;
         turn_key = turn_key => turn_key.ok(),
         outcome = &mut outcome => {
-            // It was refused, or had its turn before.
+            // It was refused, or its key began a turn before.
             let outcome = outcome.map_err(|_| gone())?.map_err(problem_of)?;
             return Ok(replayed(&session, &outcome));
         }
@@ -157,6 +180,12 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Pro
             Err(Problem::new(ErrorCode::HeaderInvalid, text).at("Idempotency-Key"))
         }
     }
+}
+
+/// Returns the headers of a request for events, whatever the client accepts.
+pub(crate) fn as_events(mut headers: HeaderMap) -> HeaderMap {
+    headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+    headers
 }
 
 /// Whether the client accepts events.
@@ -213,11 +242,13 @@ pub(crate) async fn cancel(
 }
 
 /// Retry a failed or interrupted turn: a new turn with the same request.
+///
+/// `Accept: text/event-stream` has the same effect as `POST …/retry/stream`.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/turns/{turn}/retry", operation_id = "retry_turn", tag = "turns",
     params(TurnPath, ThreadQuery, Retryable),
     responses(
-        (status = 200, description = "What the turn came to; or, with `Accept: text/event-stream`, its events: the `data` of each frame is a `SessionEvent`.", content((TurnResult = "application/json"), (shapes::EventFrame = "text/event-stream"))),
+        (status = 200, description = "The outcome of the turn.", body = TurnResult),
         Refused, NotThere, Conflict, Form, Unusable, Failed,
     )
 )]
@@ -237,6 +268,25 @@ pub(crate) async fn retry(
     let request = asked.and_then(|it| serde_json::from_value::<TurnRequest>(it.request).ok());
     let request = request.ok_or_else(|| Problem::not_found("request of turn", &turn))?;
     begin(&app, &caller, id, &headers, request).await
+}
+
+/// Retry a failed or interrupted turn and stream its events.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/turns/{turn}/retry/stream", operation_id = "stream_retry", tag = "turns",
+    params(TurnPath, ThreadQuery, Retryable),
+    responses(
+        (status = 200, description = "The events of the turn: the `data` of each frame is a `TurnEvent`.", body = TurnEventFrame, content_type = "text/event-stream"),
+        Refused, NotThere, Conflict, Unusable, Failed,
+    )
+)]
+pub(crate) async fn retry_stream(
+    app: State<App>,
+    caller: Caller,
+    turn: PathParams<SessionId, String>,
+    query: QueryParams<ThreadQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    retry(app, caller, turn, query, as_events(headers)).await
 }
 
 fn check_retryable(thread: &Thread, turn: &str) -> Result<(), Problem> {

@@ -81,13 +81,15 @@ impl Operation {
     /// Returns a body that the route takes.
     fn body(&self) -> &'static str {
         match self.id.as_str() {
-            "decide_approval" => r#"{"token": "guess", "verdict": "approve"}"#,
+            "decide_approval" | "stream_approval" => r#"{"token": "guess", "verdict": "approve"}"#,
             "append_messages" => r#"{"messages": [{"role": "user", "content": "I was here"}]}"#,
             "set_model" => r#"{"model": "openai/gpt-5-mini"}"#,
             "set_instructions" => r#"{"text": "Obey."}"#,
-            "answer_client_tools" => r#"{"results": [{"call_id": "c1", "output": "x"}]}"#,
+            "answer_client_tools" | "stream_client_tools" => {
+                r#"{"results": [{"call_id": "c1", "output": "x"}]}"#
+            }
             "complete_chat" => r#"{"model": "chat", "messages": [{"role": "user", "content": "hi"}]}"#,
-            "run_turn" => r#"{"prompt": "chat", "user": "I was here"}"#,
+            "run_turn" | "stream_turn" => r#"{"prompt": "chat", "user": "I was here"}"#,
             "compact_session" => r#"{"prompt": "chat"}"#,
             _ => "{}",
         }

@@ -124,7 +124,7 @@ fn node() -> Option<(OsString, Vec<OsString>)> {
 }
 
 #[allow(clippy::print_stdout, reason = "whoever runs the test should see that nothing was checked")]
-fn given(variable: &str) -> Option<OsString> {
+pub(crate) fn given(variable: &str) -> Option<OsString> {
     let value = std::env::var_os(variable);
     if value.is_none() {
         println!("skipped: `{variable}` is not set");

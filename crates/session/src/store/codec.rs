@@ -206,7 +206,7 @@ fn take_blobs(item: usize, entry: &mut Entry<'_>, blobs: &mut Vec<Blob>) -> Resu
     Ok(())
 }
 
-/// Stands where a body was taken out.
+/// The placeholder of a body that was taken out.
 fn placeholder() -> Body {
     Body::Application(Application { kind: String::new(), value: Value::Null })
 }

@@ -169,7 +169,7 @@ impl Thread {
         self.live.close_lost().await
     }
 
-    /// Goes on with a suspended turn.
+    /// Continues a suspended turn.
     pub async fn resume(&self, turn: TurnNo) -> Result<RunningTurn, SessionError> {
         turn::resume(&self.live, turn, self.policy).await
     }

@@ -214,7 +214,7 @@ fn running(live: &Arc<LiveThread>, writer: WriteGuard) -> Result<RunningTurn, Se
     Ok(RunningTurn { live: Arc::clone(live), writer, turn, fence })
 }
 
-/// Goes on with a suspended turn.
+/// Continues a suspended turn.
 pub(crate) async fn resume(
     live: &Arc<LiveThread>,
     turn: TurnNo,

@@ -163,7 +163,7 @@ pub(crate) fn changes_view(item: &Item, before: &State) -> bool {
     }
 }
 
-/// Returns the position from which on items must be read: what lies before is archived without a gap.
+/// Returns the position after which items must be read: everything up to it is archived without a gap.
 pub(crate) fn read_after(state: &State) -> Seq {
     state.archives.iter().fold(state.history_after, |after, archived| {
         if archived.first <= after.next() { after.max(archived.last) } else { after }

@@ -117,7 +117,7 @@ fn written(thread: &Thread) -> String {
 }
 
 #[test]
-fn a_summary_stands_where_what_it_covers_stood() {
+fn a_summary_takes_the_place_of_what_it_covers() {
     let stage = Stage::new(50);
     block_on(async {
         for text in ["one", "two", "three"] {

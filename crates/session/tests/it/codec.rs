@@ -132,7 +132,7 @@ fn a_small_commit_is_one_plain_document() {
 }
 
 #[test]
-fn the_same_large_text_has_one_name_wherever_it_stands() {
+fn the_same_large_text_has_one_name_everywhere() {
     let large = "y".repeat(BLOB_BYTES + 1);
     let result = |id: &str| {
         let output = ToolOutput::Text(large.clone());

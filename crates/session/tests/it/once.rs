@@ -93,7 +93,7 @@ fn keys_go_along_with_an_export() {
 proptest! {
     /// Processes whose handles know the thread as it was at some time add the same things in any order.
     #[test]
-    fn each_key_is_written_once_whoever_asks(steps in collection::vec((0..3_usize, 0..4_usize, 0..3_u8), 0..30)) {
+    fn each_key_is_written_once_by_any_writer(steps in collection::vec((0..3_usize, 0..4_usize, 0..3_u8), 0..30)) {
         let processes = Processes::new(SessionConfig::default());
         let handles = ["a", "b", "c"].map(|it| processes.main(it));
         let mut expected: Vec<String> = Vec::new();

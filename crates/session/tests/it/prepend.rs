@@ -20,7 +20,7 @@ fn limited(thread: &Thread, limit: Limit) -> String {
 }
 
 #[test]
-fn the_newest_stands_first_and_each_once() {
+fn the_newest_comes_first_and_each_once() {
     let processes = Processes::new(SessionConfig::default());
     let (here, there) = (processes.main("a"), processes.main("b"));
     run(&here, "ua");

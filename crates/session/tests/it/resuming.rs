@@ -85,7 +85,7 @@ pub(crate) fn said(thread: &Thread) -> Vec<String> {
 }
 
 #[test]
-fn a_turn_goes_on_after_each_bad_end_and_after_no_other() {
+fn a_turn_can_be_resumed_after_each_bad_end_and_no_other() {
     type End = fn(RunningTurn);
     let ends: [(End, &str, &str); 5] = [
         (drop, "t1 goes on", "t1 interrupted"),
@@ -106,7 +106,7 @@ fn a_turn_goes_on_after_each_bad_end_and_after_no_other() {
 }
 
 #[test]
-fn who_goes_on_waits_for_a_live_writer_and_not_for_a_lost_one() {
+fn resuming_waits_for_a_live_writer_and_not_for_a_lost_one() {
     let processes = Processes::new(SessionConfig::default());
     let (here, there) = (processes.main("a"), processes.main("b"));
     let mut first = running(&here);
@@ -124,7 +124,7 @@ fn who_goes_on_waits_for_a_live_writer_and_not_for_a_lost_one() {
 }
 
 #[test]
-fn a_turn_that_the_thread_left_behind_does_not_go_on() {
+fn a_superseded_turn_is_not_resumed() {
     type Leave = fn(&Thread);
     let leave: [Leave; 2] = [
         |thread| drop(block_on(thread.add_message(Message::user("next"))).unwrap()),

@@ -30,7 +30,7 @@ fn read(thread: &Thread) -> String {
 }
 
 #[test]
-fn what_is_written_to_it_reaches_nobody() {
+fn writes_to_it_stay_private() {
     let processes = Processes::new(SessionConfig::default());
     let main = processes.main("a");
     run(&main, "ianuac");
@@ -58,7 +58,7 @@ fn keys_of_the_thread_are_free_in_it() {
 proptest! {
     /// A thread and its scratch go on alike, also if the thread has grown since; read anew it is what it was live.
     #[test]
-    fn it_goes_on_as_the_thread_would(
+    fn it_continues_as_the_thread_would(
         before in collection::vec(any::<u8>(), 0..40),
         after in collection::vec(any::<u8>(), 0..20),
         window in 1..5_usize,

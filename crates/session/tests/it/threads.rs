@@ -186,7 +186,7 @@ fn a_suspended_turn_ends_when_another_begins_and_not_by_an_event() {
 }
 
 #[test]
-fn only_so_many_turns_are_kept_at_hand() {
+fn only_the_newest_turns_stay_loaded() {
     let (_sessions, thread) = main_thread(SessionConfig { history_window: 3, ..SessionConfig::default() });
     run(&thread, &"ua".repeat(50));
     assert_eq!(thread.get().turns().len(), 3);
@@ -224,7 +224,7 @@ fn what_is_appended_is_counted_once() {
 }
 
 #[test]
-fn an_append_that_nobody_waited_for_does_no_harm() {
+fn an_abandoned_append_does_no_harm() {
     let (_sessions, thread) = main_thread(SessionConfig::default());
     let Begun::Running(mut turn) = block_on(thread.begin(TurnConfig::default())).unwrap() else {
         panic!("a new turn")

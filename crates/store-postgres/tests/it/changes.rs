@@ -107,7 +107,7 @@ async fn a_write_wakes_readers_of_streams_in_other_stores() {
 }
 
 #[tokio::test]
-async fn readers_poll_while_nobody_listens() {
+async fn readers_poll_while_the_listener_is_down() {
     let schema = unique("poll");
     let writer = store_in(patient(&schema)).await;
     let reader = store_in(PostgresConfig { listen: false, ..patient(&schema) }).await;
@@ -134,7 +134,7 @@ async fn a_lost_listener_comes_back() {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_thread_that_goes_away_is_told() {
+async fn a_waiter_wakes_when_its_thread_is_deleted() {
     let store = store_in(patient(&unique("gone"))).await;
     let log = Log::create(&store).await;
     let (reader, key) = (store.clone(), log.key.clone());

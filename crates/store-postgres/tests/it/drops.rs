@@ -50,7 +50,7 @@ async fn a_stream_that_begins_while_it_is_dropped_is_whole() {
 }
 
 #[tokio::test]
-async fn who_drops_a_stream_and_who_removes_its_session_do_not_wait_for_each_other() {
+async fn dropping_a_stream_and_removing_its_session_do_not_deadlock() {
     let schema = unique("drops");
     // Who is in a deadlock is told, and tries nothing again.
     let store = store_in(PostgresConfig { retry_for: Duration::ZERO, ..config(&schema) }).await;

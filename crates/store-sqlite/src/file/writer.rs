@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_pays_for_the_trouble_of_another() {
+    fn a_failing_change_does_not_affect_others() {
         let changes = vec![add("a", 0, false), add("b", 0, true), add("c", 0, false)];
         let (outcomes, names) = made(1_000, changes);
         assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);

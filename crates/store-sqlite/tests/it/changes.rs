@@ -24,7 +24,7 @@ fn wakes(waiting: &Threads, name: &str, after: u64, then: impl FnOnce()) {
 }
 
 #[test]
-fn an_append_wakes_those_who_wait() {
+fn an_append_wakes_waiters() {
     let place = Place::new();
     let (here, there) = (place.open(), place.open());
     here.create("a");
@@ -35,7 +35,7 @@ fn an_append_wakes_those_who_wait() {
 }
 
 #[test]
-fn deleting_wakes_those_who_wait() {
+fn deleting_wakes_waiters() {
     let place = Place::new();
     let (here, there) = (place.open(), place.open());
     for name in ["a", "b"] {
@@ -48,7 +48,7 @@ fn deleting_wakes_those_who_wait() {
 }
 
 #[test]
-fn an_append_of_another_thread_wakes_nobody() {
+fn an_append_to_another_thread_wakes_no_one() {
     let place = Place::new();
     let (here, there) = (place.open(), place.open());
     here.create("a");
@@ -65,7 +65,7 @@ fn an_append_of_another_thread_wakes_nobody() {
 }
 
 #[test]
-fn who_stops_waiting_leaves_nothing_behind() {
+fn a_dropped_waiter_leaves_nothing_behind() {
     let place = Place::new();
     let threads = place.open();
     threads.create("a");

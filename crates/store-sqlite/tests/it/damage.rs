@@ -114,7 +114,7 @@ fn what_is_readable_is_saved_and_the_rest_is_named() {
 }
 
 #[test]
-fn a_lost_first_page_is_made_anew() {
+fn a_lost_first_page_is_rebuilt() {
     let place = filled();
     let whole = read_all(&place, &["a", "b", "c"]).expect("a sound file");
     overwrite(&place, 0, &[0xFF; PAGE as usize]);

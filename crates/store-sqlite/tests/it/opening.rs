@@ -66,7 +66,7 @@ fn a_file_of_another_program_is_refused() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_damaged() {
+fn a_file_that_is_not_a_database_is_damaged() {
     let place = Place::new();
     std::fs::write(place.db(), "not a database, but long enough to look at. ".repeat(100)).expect("a file");
     let err = Threads::open(&place.db()).err().expect("a refusal");
@@ -105,7 +105,7 @@ fn many_may_open_a_new_file_at_once() {
 
 #[cfg(unix)]
 #[test]
-fn nobody_but_the_owner_can_read_a_new_file_or_those_beside_it() {
+fn only_the_owner_can_read_a_new_file_and_its_companions() {
     use std::os::unix::fs::PermissionsExt as _;
     let mode =
         |path: std::path::PathBuf| std::fs::metadata(path).expect("a file").permissions().mode() & 0o777;

@@ -98,7 +98,7 @@ fn a_lease_is_taken_held_and_given_back() {
 }
 
 #[test]
-fn an_ended_lease_can_be_extended_until_somebody_takes_it() {
+fn an_expired_lease_can_be_extended_until_it_is_taken_over() {
     let place = Place::new();
     let threads = place.open();
     threads.create("a");
@@ -112,7 +112,7 @@ fn an_ended_lease_can_be_extended_until_somebody_takes_it() {
 }
 
 #[test]
-fn what_is_no_continuation_is_malformed() {
+fn items_that_do_not_continue_the_log_are_malformed() {
     let place = Place::new();
     let threads = place.open();
     threads.create("a");

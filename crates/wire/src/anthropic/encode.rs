@@ -214,7 +214,7 @@ impl Writer<'_> {
             && text != text.trim_end()
         {
             let at = format!("messages[{}]", block.message);
-            self.losses.add(at, "blanks at its end were left out: the model goes on from there");
+            self.losses.add(at, "trailing whitespace was removed: the model continues from there");
             block.json = encode_parts::text(text.trim_end());
         }
     }

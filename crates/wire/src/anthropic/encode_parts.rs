@@ -26,7 +26,7 @@ pub(super) fn text(text: &str) -> Value {
 pub(super) fn image(target: &Target, image: &Image, at: &str, losses: &mut Losses) -> Value {
     let (bytes, media_type) = bytes(&image.source, image.media_type.as_deref(), None);
     let source = if target.facts.capabilities.images == Some(false) {
-        Err("the model sees no images")
+        Err("the model does not accept images")
     } else {
         image_source(&bytes, media_type.as_deref())
     };
@@ -59,7 +59,9 @@ pub(super) fn file(target: &Target, file: &File, at: &str, losses: &mut Losses) 
         return image_file(file, &bytes, kind, at, losses);
     }
     let source = match (&bytes, kind) {
-        (_, Some(PDF)) if target.facts.capabilities.pdf == Some(false) => Err("the model reads no PDF files"),
+        (_, Some(PDF)) if target.facts.capabilities.pdf == Some(false) => {
+            Err("the model does not accept PDF files")
+        }
         (Bytes::Inline(_) | Bytes::Url(_), Some(PDF)) => Ok(pdf_source(&bytes)),
         (Bytes::Inline(data), Some(kind)) if is_text(kind) => text_source(data, kind, at, losses),
         (Bytes::Id(id), _) => Ok(json!({"type": "file", "file_id": id})),
@@ -127,7 +129,7 @@ pub(super) fn thinking(target: &Target, thinking: &Thinking) -> Result<Value, St
     match (&thinking.provider, thinking.signature.as_deref().filter(|it| !it.is_empty())) {
         (Some(provider), _) if *provider != target.provider => Err(format!("made by `{provider}`")),
         (_, None) => Err("unsigned".to_owned()),
-        (None, Some(_)) => Err("nobody knows who made it".to_owned()),
+        (None, Some(_)) => Err("its provider is unknown".to_owned()),
         (Some(_), Some(data)) if thinking.redacted => Ok(json!({"type": "redacted_thinking", "data": data})),
         (Some(_), Some(signature)) => {
             Ok(json!({"type": "thinking", "thinking": thinking.text, "signature": signature}))

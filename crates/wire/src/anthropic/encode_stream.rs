@@ -158,9 +158,9 @@ impl StreamEncoder {
             self.whole(&answer.message.content, frames);
         } else {
             self.sign(&answer.message.content, frames);
-            let untold = self.untold(&answer.message.content, frames);
+            let not_streamed = self.not_streamed(&answer.message.content, frames);
             (0..self.blocks.len()).for_each(|it| self.stop(it, frames));
-            self.whole(&untold, frames);
+            self.whole(&not_streamed, frames);
         }
         let delta = json!({"stop_reason": write_stop(&answer.stop), "stop_sequence": null});
         let end = json!({"delta": delta, "usage": write_usage(&answer.usage)});
@@ -194,8 +194,8 @@ impl StreamEncoder {
     }
 
     /// Returns the parts that had no delta, and writes the arguments of calls that had none.
-    fn untold(&mut self, parts: &[Part], frames: &mut Vec<Frame>) -> Vec<Part> {
-        let mut untold = Vec::new();
+    fn not_streamed(&mut self, parts: &[Part], frames: &mut Vec<Frame>) -> Vec<Part> {
+        let mut not_streamed = Vec::new();
         for part in parts {
             match part {
                 Part::ToolCall(call) => match self.find(|it| is_call(it, call)) {
@@ -203,9 +203,9 @@ impl StreamEncoder {
                         self.more(at, &arguments_text(&call.arguments), frames);
                     }
                     Some(_) => {}
-                    None => untold.push(part.clone()),
+                    None => not_streamed.push(part.clone()),
                 },
-                Part::Thinking(it) if it.redacted => untold.push(part.clone()),
+                Part::Thinking(it) if it.redacted => not_streamed.push(part.clone()),
                 Part::Thinking(_)
                 | Part::Text { .. }
                 | Part::Image(_)
@@ -213,7 +213,7 @@ impl StreamEncoder {
                 | Part::ToolResult(_) => {}
             }
         }
-        untold
+        not_streamed
     }
 
     /// Writes complete blocks.

@@ -12,7 +12,7 @@ const FORMATS: [&str; 10] =
 pub(super) fn strict(schema: &Value) -> Value {
     let Value::Object(fields) = schema else { return schema.clone() };
     let mut kept = Map::new();
-    let mut told = Vec::new();
+    let mut moved = Vec::new();
     for (key, value) in fields {
         match (key.as_str(), value) {
             ("$schema" | "$id" | "$comment", _) => {}
@@ -37,15 +37,15 @@ pub(super) fn strict(schema: &Value) -> Value {
             ("minItems", Value::Number(least)) if least.as_u64().is_some_and(|it| it < 2) => {
                 kept.insert(key.clone(), value.clone());
             }
-            _ => told.push(format!("{key}: {value}")),
+            _ => moved.push(format!("{key}: {value}")),
         }
     }
     if kept.get("type").is_some_and(|it| it == "object") {
         kept.insert("additionalProperties".to_owned(), false.into());
     }
-    if !told.is_empty() {
+    if !moved.is_empty() {
         let before = kept.get("description").and_then(Value::as_str).map(|it| format!("{it}\n\n"));
-        let description = format!("{}{{{}}}", before.unwrap_or_default(), told.join(", "));
+        let description = format!("{}{{{}}}", before.unwrap_or_default(), moved.join(", "));
         kept.insert("description".to_owned(), description.into());
     }
     Value::Object(kept)
@@ -57,7 +57,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_the_api_does_not_take_is_told() {
+    fn unsupported_keywords_move_into_the_description() {
         let schema = json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "type": "object",

@@ -70,7 +70,7 @@ pub(super) fn encode(target: &Target, request: &Request, may_think: bool, losses
 fn output_format(target: &Target, request: &Request, losses: &mut Losses) -> Option<Value> {
     let schema = request.output.as_deref()?;
     if target.facts.capabilities.structured_output == Some(false) {
-        losses.add("output", "left out: the model keeps to no schema");
+        losses.add("output", "left out: the model does not support structured output");
         return None;
     }
     if !schema.is_object() {
@@ -81,7 +81,7 @@ fn output_format(target: &Target, request: &Request, losses: &mut Losses) -> Opt
     if strict != *schema {
         losses.add(
             "output",
-            "the schema was narrowed to what the API keeps to; the rest is told in descriptions",
+            "the schema was reduced to what the API enforces; the rest is in the descriptions",
         );
     }
     Some(json!({"type": "json_schema", "schema": strict}))

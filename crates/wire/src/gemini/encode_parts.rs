@@ -21,7 +21,7 @@ pub(super) fn text(text: &str) -> Value {
 pub(super) fn image(target: &Target, image: &Image, at: &str, losses: &mut Losses) -> Value {
     let (bytes, kind) = bytes(&image.source, image.media_type.as_deref(), None);
     let carried = match target.facts.capabilities.images {
-        Some(false) => Err("the model sees no images"),
+        Some(false) => Err("the model does not accept images"),
         Some(true) | None => media(&bytes, kind.as_deref()),
     };
     carried.unwrap_or_else(|reason| {
@@ -35,7 +35,7 @@ pub(super) fn file(target: &Target, file: &File, at: &str, losses: &mut Losses) 
     let (bytes, kind) = bytes(&file.source, file.media_type.as_deref(), file.name.as_deref());
     let is_pdf = kind.as_deref() == Some("application/pdf");
     let carried = match target.facts.capabilities.pdf {
-        Some(false) if is_pdf => Err("the model reads no PDF files"),
+        Some(false) if is_pdf => Err("the model does not accept PDF files"),
         Some(_) | None => media(&bytes, kind.as_deref()),
     };
     match carried {
@@ -113,7 +113,7 @@ impl<'a> ModelParts<'a> {
         if !own {
             let made_by = match &thinking.provider {
                 Some(provider) => format!("made by `{provider}`"),
-                None => "nobody knows who made it".to_owned(),
+                None => "its provider is unknown".to_owned(),
             };
             let what = if self.foreign { "the signature was left out" } else { "left out" };
             losses.add(at, format!("{what}: {made_by}"));

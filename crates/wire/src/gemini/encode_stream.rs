@@ -55,16 +55,16 @@ impl StreamEncoder {
 
     fn last(&self, answer: &Answer) -> Value {
         let parts = &answer.message.content;
-        let told = if self.live { told(parts) } else { 0 };
-        let signature = signature_of_text(&self.target, &parts[..told]).into_iter();
+        let n_streamed = if self.live { n_streamed(parts) } else { 0 };
+        let signature = signature_of_text(&self.target, &parts[..n_streamed]).into_iter();
         let signature = signature.map(|it| json!({"text": "", "thoughtSignature": it}));
-        let rest = model_parts(&self.target, &parts[told..], &mut Losses::default());
+        let rest = model_parts(&self.target, &parts[n_streamed..], &mut Losses::default());
         last_response(&self.target, answer, signature.chain(rest).collect())
     }
 }
 
 /// Returns the number of parts that were written immediately: all before the first call and its signature.
-fn told(parts: &[Part]) -> usize {
+fn n_streamed(parts: &[Part]) -> usize {
     let call = parts.iter().position(|it| matches!(it, Part::ToolCall(_))).unwrap_or(parts.len());
     match parts[..call].last() {
         Some(Part::Thinking(it)) if is_signature(it) => call - 1,

@@ -19,7 +19,7 @@ pub(super) fn encode(target: &Target, request: &Request, losses: &mut Losses) ->
     let mut fields = Map::new();
     let schema = request.output.as_deref();
     if schema.is_some() && target.facts.capabilities.structured_output == Some(false) {
-        losses.add("output", "left out: the model keeps to no schema");
+        losses.add("output", "left out: the model does not support structured output");
     }
     sampling(target, &request.settings, &mut fields, losses);
     limits(target, &request.settings, &mut fields, losses);

@@ -51,7 +51,7 @@ fn message(target: &Target, answer: &Answer, losses: &mut Losses) -> Value {
             }
             Part::ToolCall(call) => calls.push(tool_call(call)),
             Part::Image(_) | Part::File(_) | Part::ToolResult(_) => {
-                losses.add(&at, "has no place in an answer, left out");
+                losses.add(&at, "is not allowed in an answer, left out");
             }
         }
     }

@@ -69,7 +69,7 @@ impl Reader<'_> {
             "assistant" => Message::parts(Role::Assistant, self.assistant(place)?),
             "tool" => Message::parts(Role::Tool, vec![self.result(place)?]),
             "function" => {
-                self.losses.add(place.at(), "functions of the old kind have no place here, left out");
+                self.losses.add(place.at(), "legacy functions are not supported, left out");
                 return Ok(None);
             }
             other => return Err(DecodeError::new(role.at(), format!("unknown role `{other}`"))),

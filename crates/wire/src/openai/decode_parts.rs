@@ -46,7 +46,7 @@ pub(super) fn part(place: &Place<'_>, losses: &mut Losses) -> Result<Option<Part
             Part::text(place.need("refusal")?.str()?)
         }
         other => {
-            losses.add(place.at(), format!("a part of type `{other}` has no place here, left out"));
+            losses.add(place.at(), format!("a part of type `{other}` is not supported, left out"));
             return Ok(None);
         }
     };
@@ -63,7 +63,7 @@ fn image(place: &Place<'_>, losses: &mut Losses) -> Result<Image, DecodeError> {
 /// Reports an image's detail level as a loss, unless the model chooses it.
 pub(crate) fn detail(place: &Place<'_>, losses: &mut Losses) -> Result<(), DecodeError> {
     if let Some(detail) = place.get_str("detail")?.filter(|it| *it != "auto") {
-        losses.add(format!("{}.detail", place.at()), format!("`{detail}` has no place here, left out"));
+        losses.add(format!("{}.detail", place.at()), format!("`{detail}` is not supported, left out"));
     }
     Ok(())
 }

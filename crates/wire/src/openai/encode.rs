@@ -123,7 +123,8 @@ impl Writer<'_> {
     fn expect_role(&mut self, at: &str, role: Role, wanted: Role) {
         if role != wanted {
             let (role, wanted) = (role.as_str(), wanted.as_str());
-            self.losses.add(at, format!("has no place in a message of `{role}`, sent in one of `{wanted}`"));
+            self.losses
+                .add(at, format!("is not allowed in a message of `{role}`, sent in one of `{wanted}`"));
         }
     }
 

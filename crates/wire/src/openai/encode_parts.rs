@@ -16,7 +16,7 @@ const PDF: &str = "application/pdf";
 /// Returns the URL of an image, or the reason why it cannot be sent.
 pub(crate) fn image_url(target: &Target, image: &Image) -> Result<String, String> {
     if target.facts.capabilities.images == Some(false) {
-        return Err(format!("`{}` sees no images", target.model));
+        return Err(format!("`{}` does not accept images", target.model));
     }
     let (bytes, kind) = bytes(&image.source, image.media_type.as_deref(), None);
     match bytes {
@@ -38,7 +38,7 @@ pub(crate) fn shown_file<'a>(target: &Target, file: &'a File) -> Result<Shown<'a
     let (bytes, kind) = bytes(&file.source, file.media_type.as_deref(), file.name.as_deref());
     let kind = kind.as_deref().unwrap_or(PDF);
     if target.facts.capabilities.pdf == Some(false) && kind == PDF {
-        return Err(format!("`{}` reads no PDF files", target.model));
+        return Err(format!("`{}` does not accept PDF files", target.model));
     }
     Ok(match bytes {
         Bytes::Inline(data) => {
@@ -72,7 +72,7 @@ pub(super) fn file_part(file: &Shown<'_>) -> Result<Value, String> {
     let file = match file {
         Shown::Data { name, data } => json!({"filename": name, "file_data": data}),
         Shown::Id(id) => json!({"file_id": id}),
-        Shown::Url(_) => return Err("a file behind an address can't be sent".to_owned()),
+        Shown::Url(_) => return Err("a file can't be sent as a URL".to_owned()),
     };
     Ok(json!({"type": "file", "file": file}))
 }

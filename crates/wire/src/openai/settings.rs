@@ -51,7 +51,7 @@ pub(crate) fn sampling(
 ) {
     let Some(value) = value else { return };
     if target.facts.capabilities.sampling == Some(false) {
-        losses.add(format!("settings.{name}"), format!("`{}` takes none, left out", target.model));
+        losses.add(format!("settings.{name}"), format!("`{}` does not accept it, left out", target.model));
     } else {
         body.insert(name.to_owned(), Value::Number(value.clone()));
     }
@@ -62,7 +62,7 @@ pub(crate) fn effort(target: &Target, settings: &Settings, losses: &mut Losses) 
     let reasoning = settings.reasoning?;
     let at = "settings.reasoning";
     if target.facts.capabilities.reasoning == Some(false) {
-        losses.add(at, format!("`{}` does not think, left out", target.model));
+        losses.add(at, format!("`{}` does not support thinking, left out", target.model));
         return None;
     }
     let name = effort_name(reasoning.effort());
@@ -107,7 +107,7 @@ pub(super) fn encode_output(
 ) {
     let Some(schema) = &request.output else { return };
     if target.facts.capabilities.structured_output == Some(false) {
-        losses.add("output", format!("`{}` keeps to no schema, left out", target.model));
+        losses.add("output", format!("`{}` does not support structured output, left out", target.model));
         return;
     }
     let format = json!({"name": "answer", "schema": schema, "strict": is_strict(schema)});

@@ -81,7 +81,7 @@ fn items(target: &Target, message: &Message, losses: &mut Losses) -> Vec<Value> 
                 items.push(call_item(&call.id, &call.name, &arguments, "completed"));
             }
             Part::Image(_) | Part::File(_) | Part::ToolResult(_) => {
-                losses.add(at, "has no place in an answer, left out");
+                losses.add(at, "is not allowed in an answer, left out");
             }
         }
     }
@@ -168,7 +168,7 @@ fn read_item(
             name: item.need("name")?.str()?.to_owned(),
             arguments: parse_arguments(item.get_str("arguments")?.unwrap_or_default()),
         })),
-        other => losses.add(item.at(), format!("an item of type `{other}` has no place here, left out")),
+        other => losses.add(item.at(), format!("an item of type `{other}` is not supported, left out")),
     }
     Ok(refused)
 }

@@ -78,7 +78,7 @@ impl Reader<'_> {
                 Ok(())
             }
             other => {
-                self.losses.add(place.at(), format!("an item of type `{other}` has no place here, left out"));
+                self.losses.add(place.at(), format!("an item of type `{other}` is not supported, left out"));
                 Ok(())
             }
         }

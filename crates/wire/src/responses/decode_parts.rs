@@ -17,7 +17,7 @@ pub(super) fn part(place: &Place<'_>, losses: &mut Losses) -> Result<Option<Part
             Part::text(place.need("refusal")?.str()?)
         }
         other => {
-            losses.add(place.at(), format!("a part of type `{other}` has no place here, left out"));
+            losses.add(place.at(), format!("a part of type `{other}` is not supported, left out"));
             return Ok(None);
         }
     };

@@ -20,7 +20,7 @@ pub(super) fn encode_output(
 ) {
     let Some(schema) = &request.output else { return };
     if target.facts.capabilities.structured_output == Some(false) {
-        losses.add("output", format!("`{}` keeps to no schema, left out", target.model));
+        losses.add("output", format!("`{}` does not support structured output, left out", target.model));
         return;
     }
     let strict = is_strict(schema);

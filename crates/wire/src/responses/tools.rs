@@ -30,7 +30,7 @@ pub(super) fn decode_tools(
     for place in body.get_list("tools")? {
         match place.need("type")?.str()? {
             "function" => tools.push(Arc::new(decode_tool(&place, losses)?)),
-            other => losses.add(place.at(), format!("a tool of type `{other}` has no place here, left out")),
+            other => losses.add(place.at(), format!("a tool of type `{other}` is not supported, left out")),
         }
     }
     Ok(tools)

@@ -123,7 +123,7 @@ fn calls_without_thinking_are_answered_without_thinking() {
 }
 
 #[test]
-fn a_text_to_go_on_from_ends_without_blanks() {
+fn a_text_to_continue_from_ends_without_whitespace() {
     let messages =
         json!([{"role": "user", "content": "Go on:"}, {"role": "assistant", "content": "Once \n"}]);
     let encoded = encode_request(&target(), &request(json!({"messages": messages})));
@@ -205,7 +205,7 @@ fn an_answer_is_read_with_all_its_tokens() {
 }
 
 #[test]
-fn a_frame_that_is_no_json_is_refused() {
+fn a_frame_that_is_not_json_is_refused() {
     let frame = Frame::data(format!("<html>{}", "x".repeat(200)));
     let err = streams::read(&target(), &[frame]).expect_err("it is wrong").to_string();
     insta::assert_snapshot!(err, @"frame: is not JSON: `<html>xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`");

@@ -27,7 +27,7 @@ fn the_most_exact_pattern_wins() {
 }
 
 #[test]
-fn what_stands_in_front_of_a_name_is_skipped() {
+fn a_prefix_of_a_name_is_skipped() {
     let catalogue = Catalogue::standard();
     let claude = catalogue.facts("claude-sonnet-4-5");
     for name in [

@@ -81,11 +81,11 @@ fn a_chat_request_of_an_sdk() {
     tool_choice = {"tool":"weather"}
     output = {"type":"object"}
     settings = {"temperature":1,"max_tokens":100,"stop":["END"],"seed":7,"reasoning":{"effort":"high"}}
-    loss: messages[1].content[1].image_url.detail: `high` has no place here, left out
-    loss: messages[1].content[5]: a part of type `input_audio` has no place here, left out
+    loss: messages[1].content[1].image_url.detail: `high` is not supported, left out
+    loss: messages[1].content[5]: a part of type `input_audio` is not supported, left out
     loss: messages[2].tool_calls[1]: a custom tool's call is read as a function's
     loss: messages[5].content[0]: a refusal is read as text
-    loss: messages[6]: functions of the old kind have no place here, left out
+    loss: messages[6]: legacy functions are not supported, left out
     loss: tools[0].function.strict: tools are never strict here
     loss: tools[1]: only functions are tools here, left out
     loss: response_format: `json_object` is read as the schema of any object
@@ -139,12 +139,12 @@ fn a_responses_request_of_an_sdk() {
     tool_choice = {"tool":"weather"}
     output = {"type":"object"}
     settings = {"max_tokens":100,"reasoning":{"effort":"high"}}
-    loss: input[0].content[1].detail: `low` has no place here, left out
+    loss: input[0].content[1].detail: `low` is not supported, left out
     loss: input[0].content[2]: an image by its id is read as a file
-    loss: input[5]: an item of type `web_search_call` has no place here, left out
-    loss: input[6]: an item of type `item_reference` has no place here, left out
+    loss: input[5]: an item of type `web_search_call` is not supported, left out
+    loss: input[6]: an item of type `item_reference` is not supported, left out
     loss: tools[0].strict: tools are never strict here
-    loss: tools[1]: a tool of type `web_search` has no place here, left out
+    loss: tools[1]: a tool of type `web_search` is not supported, left out
     loss: text.verbosity: left out: it has no place here
     loss: previous_response_id: left out: it has no place here
     loss: truncation: left out: it has no place here
@@ -229,7 +229,7 @@ fn responses_answers() {
     usage = {"input_tokens":5,"cache_read_tokens":4,"output_tokens":3,"reasoning_tokens":2}
     model = "m"
     id = "resp_1"
-    loss: output[1]: an item of type `web_search_call` has no place here, left out
+    loss: output[1]: an item of type `web_search_call` is not supported, left out
     "#);
     let failed =
         json!({"status": "failed", "error": {"code": "server_error", "message": "Oops."}, "output": []});

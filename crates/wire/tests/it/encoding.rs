@@ -106,22 +106,22 @@ fn what_the_model_can_not_do_is_left_out() {
     insta::assert_snapshot!(encoded(&Target { facts, ..openai("gpt-4o") }, fields()), @r#"
     messages = [{"role":"user","content":[{"type":"text","text":"[image: image/png, 3 bytes, not shown]"},{"type":"text","text":"[file: a.pdf, application/pdf, 3 bytes, not shown]"}]}]
     max_completion_tokens = 10
-    loss: messages[0].content[0]: `gpt-4o` sees no images, sent as a reference
-    loss: messages[0].content[1]: `gpt-4o` reads no PDF files, sent as a reference
-    loss: output: `gpt-4o` keeps to no schema, left out
-    loss: settings.temperature: `gpt-4o` takes none, left out
-    loss: settings.top_p: `gpt-4o` takes none, left out
-    loss: settings.reasoning: `gpt-4o` does not think, left out
+    loss: messages[0].content[0]: `gpt-4o` does not accept images, sent as a reference
+    loss: messages[0].content[1]: `gpt-4o` does not accept PDF files, sent as a reference
+    loss: output: `gpt-4o` does not support structured output, left out
+    loss: settings.temperature: `gpt-4o` does not accept it, left out
+    loss: settings.top_p: `gpt-4o` does not accept it, left out
+    loss: settings.reasoning: `gpt-4o` does not support thinking, left out
     "#);
     insta::assert_snapshot!(encoded(&Target { facts, ..responses("gpt-4o") }, fields()), @r#"
     input = [{"type":"message","role":"user","content":[{"type":"input_text","text":"[image: image/png, 3 bytes, not shown]"},{"type":"input_text","text":"[file: a.pdf, application/pdf, 3 bytes, not shown]"}]}]
     max_output_tokens = 10
-    loss: messages[0].content[0]: `gpt-4o` sees no images, sent as a reference
-    loss: messages[0].content[1]: `gpt-4o` reads no PDF files, sent as a reference
-    loss: output: `gpt-4o` keeps to no schema, left out
-    loss: settings.temperature: `gpt-4o` takes none, left out
-    loss: settings.top_p: `gpt-4o` takes none, left out
-    loss: settings.reasoning: `gpt-4o` does not think, left out
+    loss: messages[0].content[0]: `gpt-4o` does not accept images, sent as a reference
+    loss: messages[0].content[1]: `gpt-4o` does not accept PDF files, sent as a reference
+    loss: output: `gpt-4o` does not support structured output, left out
+    loss: settings.temperature: `gpt-4o` does not accept it, left out
+    loss: settings.top_p: `gpt-4o` does not accept it, left out
+    loss: settings.reasoning: `gpt-4o` does not support thinking, left out
     "#);
 }
 
@@ -178,7 +178,7 @@ fn thinking_that_led_to_nothing_is_not_sent_back() {
 }
 
 #[test]
-fn a_signature_that_is_no_item_is_not_sent_back() {
+fn a_signature_that_is_not_an_item_is_not_sent_back() {
     let thinking = json!({"type": "thinking", "text": "Hm.", "signature": "EqQB", "provider": "openai"});
     let said = json!({"type": "text", "text": "Yes."});
     let messages = json!([{"role": "assistant", "content": [thinking, said]}]);

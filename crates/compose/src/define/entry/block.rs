@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::contributor::OnError;
@@ -111,7 +112,7 @@ pub enum BlockBody {
 }
 
 /// A block supplied with a request. It goes into the envelope of this turn's user message and is always escaped.
-#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InlineBlock {
     /// The block's name, which is also its tag.

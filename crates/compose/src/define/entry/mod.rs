@@ -38,8 +38,8 @@ pub enum Entry {
     When(Arc<When>),
     /// Entries of one of several branches.
     Match(Arc<Match>),
-    /// Messages put before the history, never stored: `provider:<id>`.
-    Provider(Arc<FnContributor>),
+    /// Messages put before the history, never stored: `provider:<name>`.
+    Provider(ContextProvider),
     /// Contexts, tools, checks and metadata produced by a function: `injectable:<id>`.
     Injectable(Arc<FnContributor>),
     /// Anything that implements [`Contributor`].
@@ -122,16 +122,13 @@ impl MatchBuilder {
     }
 }
 
-/// Returns a context provider: its messages are put before the history and never stored.
-pub fn provider<F>(id: impl Into<String>, messages: impl Fn(Call) -> F + Send + Sync + 'static) -> Entry
+/// Returns a context provider that does not read the conversation, and whose failure fails the pass. Short for
+/// [`ContextProvider::new`] with [`OnError::Fail`].
+pub fn provider<F>(name: impl Into<String>, messages: impl Fn(Call) -> F + Send + Sync + 'static) -> Entry
 where
     F: Future<Output = Result<Vec<Message>, BoxError>> + Send + 'static,
 {
-    let messages = Arc::new(messages);
-    Entry::Provider(Arc::new(contributor(id, move |call| {
-        let messages = Arc::clone(&messages);
-        async move { Ok(Contribution { messages: messages(call).await?, ..Contribution::default() }) }
-    })))
+    ContextProvider::new(name, move |call, _| messages(call)).on_error(OnError::Fail).into()
 }
 
 impl fmt::Debug for Entry {
@@ -145,7 +142,7 @@ impl fmt::Debug for Entry {
                     matching.cases.iter().map(|(value, branch)| (value, branch)).collect();
                 f.debug_tuple("Match").field(&cases).finish()
             }
-            Entry::Provider(it) => f.debug_tuple("Provider").field(&it.id()).finish(),
+            Entry::Provider(it) => f.debug_tuple("Provider").field(&it.name()).finish(),
             Entry::Injectable(it) => f.debug_tuple("Injectable").field(&it.id()).finish(),
             Entry::Contributor(it) => f.debug_tuple("Contributor").field(&it.id()).finish(),
             Entry::Nothing => f.write_str("Nothing"),
@@ -162,6 +159,12 @@ impl<In> From<Context<In>> for Entry {
 impl From<Block> for Entry {
     fn from(block: Block) -> Self {
         Entry::Block(block)
+    }
+}
+
+impl From<ContextProvider> for Entry {
+    fn from(provider: ContextProvider) -> Self {
+        Entry::Provider(provider)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A draft of a request: all Segments in order, and what several stages need of them (order and text of the system
 //! message, messages, shares of the tag block).
 
-mod owned;
+mod replacement;
 mod system;
 
 use std::cmp::Reverse;
@@ -12,8 +12,8 @@ use contexture_history::{Repair, TransformChange};
 use contexture_message::{Settings, TokenCounter, Tokens, ToolChoice};
 use serde_json::Value;
 
-use self::owned::kept_entries;
-pub(crate) use self::owned::{Form, Owned, named, without_leading_break};
+use self::replacement::kept_entries;
+pub(crate) use self::replacement::{Form, TagReplacement, named, without_leading_break};
 pub(crate) use self::system::{SystemPiece, SystemText, system_order, system_text};
 use super::rewrite::ShortenedResult;
 use crate::define::checks::{Constraint, Guardrail, ToolMiddleware};
@@ -43,29 +43,29 @@ pub(crate) struct Draft {
     /// The tool results that are shown as previews.
     pub(crate) shortened: Vec<ShortenedResult>,
     /// The text that replaces the tag block.
-    pub(crate) owned: Option<Owned>,
+    pub(crate) replacement: Option<TagReplacement>,
 }
 
 impl Draft {
     /// Returns the text of the Segment that replaces the tag block, rendered for the entries that are kept now.
-    pub(crate) fn owned_text(&self, position: usize) -> Option<SharedText> {
-        let owned = self.owned.as_ref().filter(|it| it.position == position)?;
+    pub(crate) fn replacement_text(&self, position: usize) -> Option<SharedText> {
+        let replacement = self.replacement.as_ref().filter(|it| it.position == position)?;
         let kept = kept_entries(&self.segments);
-        owned.text(&self.tree, &|it| kept.contains(&it)).ok()
+        replacement.text(&self.tree, &|it| kept.contains(&it)).ok()
     }
 
     /// Distributes the tokens of the tag block, or of the text that replaces it, over its shares.
     pub(crate) fn count_shares(&mut self, counter: &dyn TokenCounter) {
-        match &self.owned {
-            Some(owned) => owned.count(&mut self.segments, &self.tree, counter),
+        match &self.replacement {
+            Some(replacement) => replacement.count(&mut self.segments, &self.tree, counter),
             None => count_shares(&mut self.segments, &self.tree, counter),
         }
     }
 
     /// Stores the final text in the Segment that replaces the tag block, once it is known what is kept.
     pub(crate) fn settle(&mut self) {
-        let Some(position) = self.owned.as_ref().map(|it| it.position) else { return };
-        if let Some(text) = self.owned_text(position)
+        let Some(position) = self.replacement.as_ref().map(|it| it.position) else { return };
+        if let Some(text) = self.replacement_text(position)
             && let Some(segment) = self.segments.get_mut(position).filter(|it| it.fate.is_sent())
         {
             segment.fate = if text.trim().is_empty() { Fate::Empty } else { Fate::Kept };

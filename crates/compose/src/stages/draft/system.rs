@@ -5,7 +5,7 @@ use std::ops::Range;
 use contexture_message::Tokens;
 
 use super::Draft;
-use super::owned::kept_entries;
+use super::replacement::kept_entries;
 use crate::Segment;
 use crate::define::Arrangement;
 use crate::segment::{Body, SEPARATOR, Slot, Volatility};
@@ -48,13 +48,13 @@ pub(crate) fn system_text(draft: &Draft, order: &[usize]) -> SystemText {
             continue;
         }
         match &segment.body {
-            Body::Text(text) => match draft.owned_text(position) {
-                Some(owned) if owned.trim().is_empty() => {}
-                Some(owned) => system.push(Some(position), &owned),
+            Body::Text(text) => match draft.replacement_text(position) {
+                Some(replacement) if replacement.trim().is_empty() => {}
+                Some(replacement) => system.push(Some(position), &replacement),
                 None => system.push(Some(position), text),
             },
             // The text that replaces the tag block already contains these values.
-            Body::Tags(_) if draft.owned.is_some() => {}
+            Body::Tags(_) if draft.replacement.is_some() => {}
             // The first share is replaced by the whole block.
             Body::Tags(_) => {
                 if let Some(block) = tags.take() {
@@ -80,7 +80,7 @@ impl SystemText {
 
 fn tag_block(draft: &Draft) -> String {
     let entries = kept_entries(&draft.segments);
-    if entries.is_empty() || draft.owned.is_some() {
+    if entries.is_empty() || draft.replacement.is_some() {
         return String::new();
     }
     let mut kept = vec![false; entries.iter().max().map_or(0, |it| it + 1)];

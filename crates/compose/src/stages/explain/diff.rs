@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Explanation, Part};
@@ -9,7 +10,7 @@ use crate::cache::common_prefix;
 use crate::segment::Slot;
 
 /// The differences between two passes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ExplanationDiff {
     /// Parts sent now but not before.
     pub added: Vec<Change>,
@@ -26,7 +27,8 @@ pub struct ExplanationDiff {
 }
 
 /// One part that changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "PartChange")]
 pub struct Change {
     /// The contributor that it comes from.
     pub source: String,
@@ -40,7 +42,7 @@ pub struct Change {
 }
 
 /// Where two prefixes begin to differ.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FirstDifference {
     /// The source of the first difference.
     pub source: String,

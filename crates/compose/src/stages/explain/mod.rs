@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use contexture_history::{Repair, RepairKind, TransformChange};
 use contexture_message::{Request, Tokens};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -22,7 +23,7 @@ use crate::segment::{Body, Slot, Volatility};
 use crate::{Fate, Priority, Segment, Source};
 
 /// Why a request looks the way it does. Serializes to the `explanation` of `resolve --json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// Everything that was considered, in request order, and whether it was sent; tools come last.
     pub parts: Vec<Part>,
@@ -61,7 +62,7 @@ pub struct Explanation {
 }
 
 /// The effect of one transform.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TransformInfo {
     /// The transform's name.
     pub name: String,
@@ -72,7 +73,8 @@ pub struct TransformInfo {
 }
 
 /// One Segment, explained.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ExplainedPart")]
 pub struct Part {
     /// The contributor that it comes from.
     pub source: String,
@@ -81,6 +83,7 @@ pub struct Part {
     /// Its token count.
     pub tokens: Tokens,
     /// Its priority under a budget.
+    #[schemars(with = "f64")]
     pub priority: Priority,
     /// `kept`, `shortened`, `dropped`, `excluded` or `empty`.
     pub state: String,
@@ -104,7 +107,7 @@ pub struct Part {
 }
 
 /// A source that was not included.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Exclusion {
     /// The source that was excluded.
     pub source: String,
@@ -113,20 +116,22 @@ pub struct Exclusion {
 }
 
 /// A source that did not fit the budget.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DroppedPart")]
 pub struct Drop {
     /// The source that was dropped.
     pub source: String,
     /// The number of tokens it would have taken.
     pub tokens: Tokens,
     /// Its priority under the budget.
+    #[schemars(with = "f64")]
     pub priority: Priority,
     /// Why it was dropped.
     pub reason: String,
 }
 
 /// The token counter that was used.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CounterInfo {
     /// The counter's name, such as `o200k_base`.
     pub name: String,
@@ -135,7 +140,7 @@ pub struct CounterInfo {
 }
 
 /// The token limits and how much of them is used.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BudgetInfo {
     /// The limit of the composed system text.
     pub token_budget: Option<Tokens>,
@@ -147,7 +152,7 @@ pub struct BudgetInfo {
 }
 
 /// A repair in a turn that is sent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RepairInfo {
     /// The turn's id, or `in_flight`.
     pub turn: String,
@@ -160,7 +165,7 @@ pub struct RepairInfo {
 }
 
 /// How long a contributor took.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimingInfo {
     /// The contributor that was timed.
     pub source: String,

@@ -178,7 +178,7 @@ impl Fitting<'_> {
             tokens,
             n_pieces,
             n_shares,
-            has_block: self.draft.owned.is_none(),
+            has_block: self.draft.replacement.is_none(),
             n_envelopes,
             envelope,
         };

@@ -110,13 +110,13 @@ struct Gathering<'a> {
 }
 
 /// The result of one position and of all entries that were re-entered there.
-struct Done {
+struct StepResult {
     outcome: Outcome,
     timing: Option<Timing>,
-    reentered: Vec<Done>,
+    reentered: Vec<StepResult>,
 }
 
-impl Done {
+impl StepResult {
     fn new(outcome: Outcome, timing: Option<Timing>) -> Self {
         Self { outcome, timing, reentered: Vec::new() }
     }
@@ -130,7 +130,7 @@ impl Done {
 }
 
 impl Gathering<'_> {
-    fn steps(&self, steps: Vec<Step>, depth: usize) -> BoxFuture<'_, Result<Vec<Done>, Error>> {
+    fn steps(&self, steps: Vec<Step>, depth: usize) -> BoxFuture<'_, Result<Vec<StepResult>, Error>> {
         async move {
             let (mut done, mut waiting) = (Vec::with_capacity(steps.len()), Vec::new());
             for step in steps {
@@ -154,7 +154,7 @@ impl Gathering<'_> {
 
     /// Returns the result if it is available immediately (an exclusion, a frozen body, or a contribution that is the
     /// same in every pass), or else the node to run.
-    fn at_once(&self, step: Step) -> Result<Done, Arc<Node>> {
+    fn at_once(&self, step: Step) -> Result<StepResult, Arc<Node>> {
         let outcome = match step {
             Step::Excluded { source, priority, reason } => Outcome::Excluded { source, priority, reason },
             Step::Active(node) => {
@@ -165,7 +165,7 @@ impl Gathering<'_> {
                 Outcome::Contributed { node, contribution }
             }
         };
-        Ok(Done::new(outcome, None))
+        Ok(StepResult::new(outcome, None))
     }
 
     /// Returns the contribution that the thread keeps, which is not evaluated again.
@@ -179,7 +179,7 @@ impl Gathering<'_> {
         Some(Arc::new(kept))
     }
 
-    async fn node(&self, node: Arc<Node>, depth: usize) -> Result<Done, Error> {
+    async fn node(&self, node: Arc<Node>, depth: usize) -> Result<StepResult, Error> {
         let started = self.engine.clock.now();
         let result = self.within_deadline(&node).await;
         let took = self.engine.clock.now().saturating_sub(started);
@@ -196,11 +196,11 @@ impl Gathering<'_> {
         };
         match result {
             Ok((contribution, reentered)) => {
-                Ok(Done { outcome: Outcome::Contributed { node, contribution }, timing, reentered })
+                Ok(StepResult { outcome: Outcome::Contributed { node, contribution }, timing, reentered })
             }
             Err(err) if node.profile.on_error == OnError::Skip => {
                 let (priority, reason) = (node.profile.priority, format!("skipped: {err}").into());
-                Ok(Done::new(Outcome::Excluded { source, priority, reason }, timing))
+                Ok(StepResult::new(Outcome::Excluded { source, priority, reason }, timing))
             }
             Err(err) => Err(err),
         }
@@ -258,7 +258,7 @@ impl Gathering<'_> {
         node: &Node,
         contribution: &Contribution,
         depth: usize,
-    ) -> Result<Vec<Done>, Error> {
+    ) -> Result<Vec<StepResult>, Error> {
         if contribution.entries.is_empty() {
             return Ok(Vec::new());
         }

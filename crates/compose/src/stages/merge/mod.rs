@@ -25,9 +25,11 @@ use serde_json::{Value, json};
 use self::history::history_segments;
 use self::segments::{in_envelope, node_segment, own_segment, piece_segment};
 use self::tools::{collect_tools, merge_tools, tool_segment};
-use self::turn::{Slotted, in_flight, slotted, split_words};
+use self::turn::{UserSlot, in_flight, split_words, user_slot};
 use self::values::{Owner, Valued, flattened};
-use super::draft::{Draft, Extras, Form, Owned, Skeleton, Usage, count_shares, named, without_leading_break};
+use super::draft::{
+    Draft, Extras, Form, Skeleton, TagReplacement, Usage, count_shares, named, without_leading_break,
+};
 use super::gather::{Gathered, Outcome};
 use super::rewrite::Rewritten;
 use super::setup::Setup;
@@ -48,7 +50,7 @@ pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>, rewritten: Rewritten<
         repairs: Vec::new(),
         extras: Extras::default(),
         envelope: Tokens(0),
-        owned: None,
+        replacement: None,
     };
     let outcomes = distinct(outcomes)?;
     let entry_tools = collect_tools(&outcomes);
@@ -86,7 +88,7 @@ struct Merging<'a> {
     repairs: Vec<(Source, Repair)>,
     extras: Extras,
     envelope: Tokens,
-    owned: Option<Owned>,
+    replacement: Option<TagReplacement>,
 }
 
 impl Merging<'_> {
@@ -193,7 +195,10 @@ impl Merging<'_> {
             let position = self.segments.len();
             self.segments.push(own_segment(source, Slot::System, text, volatility));
             if is_owner {
-                self.own(Owned::new(own, call, Form::System { is_first }, position), tree)?;
+                self.replace_tag_block(
+                    TagReplacement::new(own, call, Form::System { is_first }, position),
+                    tree,
+                )?;
             }
         }
         Ok(())
@@ -221,17 +226,17 @@ impl Merging<'_> {
         let (_, volatility) = section.render(&Source::Prompt, call)?;
         let position = self.segments.len();
         self.segments.push(own_segment(Source::Prompt, Slot::Section, SharedText::authored(""), volatility));
-        self.own(Owned::new(section, call, Form::Section, position), tree)
+        self.replace_tag_block(TagReplacement::new(section, call, Form::Section, position), tree)
     }
 
     /// Replaces the tag block with a text of the prompt.
-    fn own(&mut self, owned: Owned, tree: &TagTree) -> Result<(), Error> {
-        let text = owned.text(tree, &|_| true)?;
-        if let Some(segment) = self.segments.get_mut(owned.position) {
+    fn replace_tag_block(&mut self, replacement: TagReplacement, tree: &TagTree) -> Result<(), Error> {
+        let text = replacement.text(tree, &|_| true)?;
+        if let Some(segment) = self.segments.get_mut(replacement.position) {
             segment.fate = if text.trim().is_empty() { Fate::Empty } else { Fate::Kept };
             segment.body = Body::Text(text);
         }
-        self.owned = Some(owned);
+        self.replacement = Some(replacement);
         Ok(())
     }
 
@@ -312,7 +317,7 @@ impl Merging<'_> {
     fn turn(&mut self, user: OwnUser, call: &Call, rewritten: &Rewritten<'_>) -> Result<(), Error> {
         let in_flight = in_flight(rewritten);
         let said: Vec<_> = in_flight.iter().filter(|it| is_of_the_user(it)).collect();
-        let Slotted { messages: own, volatility, is_replaced } = slotted(user, &said, rewritten, call)?;
+        let UserSlot { messages: own, volatility, is_replaced } = user_slot(user, &said, rewritten, call)?;
         let Repaired { messages, repairs } = repair(&in_flight);
         let source = Source::InFlight;
         self.repairs.extend(repairs.into_iter().map(|it| (source.clone(), it)));
@@ -353,13 +358,13 @@ impl Merging<'_> {
 
     fn count(&mut self, tree: &TagTree) {
         let counter = &self.setup.counter;
-        match &self.owned {
-            Some(owned) => owned.count(&mut self.segments, tree, &**counter),
+        match &self.replacement {
+            Some(replacement) => replacement.count(&mut self.segments, tree, &**counter),
             None => count_shares(&mut self.segments, tree, &**counter),
         }
         // Shares of the tag block and turns of the history were counted when they were created.
         let is_counted = |it: &Segment| matches!(it.slot, Slot::Tags | Slot::History);
-        let owner = self.owned.as_ref().map(|it| it.position);
+        let owner = self.replacement.as_ref().map(|it| it.position);
         let own = self.segments.iter_mut().enumerate().filter(|(idx, _)| Some(*idx) != owner);
         for (_, segment) in own.filter(|(_, it)| !is_counted(it)) {
             segment.tokens = segment.body_tokens(counter);
@@ -399,7 +404,7 @@ impl Merging<'_> {
             envelope: self.envelope,
             transforms: Vec::new(),
             shortened: Vec::new(),
-            owned: self.owned,
+            replacement: self.replacement,
         }
     }
 }

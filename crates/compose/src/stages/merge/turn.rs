@@ -21,7 +21,7 @@ pub(super) fn in_flight(rewritten: &Rewritten<'_>) -> Vec<Arc<Message>> {
 }
 
 /// The prompt's user slot, as it is sent.
-pub(super) struct Slotted {
+pub(super) struct UserSlot {
     pub(super) messages: Vec<Message>,
     pub(super) volatility: Volatility,
     /// Whether the prompt's text is left out because the user says something.
@@ -30,12 +30,12 @@ pub(super) struct Slotted {
 
 /// Resolves the user slot next to what the user says. Messages that the user says too are left out; the text for
 /// calls without a user message is left out if there is one. Adaptations are placed around what remains.
-pub(super) fn slotted(
+pub(super) fn user_slot(
     user: OwnUser,
     said: &[&Arc<Message>],
     rewritten: &Rewritten<'_>,
     call: &Call,
-) -> Result<Slotted, Error> {
+) -> Result<UserSlot, Error> {
     let OwnUser { before, messages, after, is_slot } = user;
     let mut volatility = Volatility::Static;
     let mut rendered = |source: &Source, text: &OwnText| {
@@ -67,7 +67,7 @@ pub(super) fn slotted(
     };
     let (before, after) = (adaptation(before)?, adaptation(after)?);
     let messages = surrounded(before, kept, after, rewritten)?;
-    Ok(Slotted { messages, volatility, is_replaced })
+    Ok(UserSlot { messages, volatility, is_replaced })
 }
 
 /// Puts texts before the first text and after the last.

@@ -9,13 +9,14 @@ use std::collections::HashMap;
 
 use contexture_history::compaction::{self, Frontier, PreviewedTurns, preview_turns};
 use contexture_message::{TokenCounter, Tokens};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Rewritten;
 use crate::{Conversation, ResultView, Turn};
 
 /// A tool result that the model sees as a preview.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShortenedResult {
     /// The id of its turn.
     pub turn: String,
@@ -42,7 +43,7 @@ impl Rewritten<'_> {
         let active = self.turn.as_ref().and_then(|_| turns.pop().flatten());
         self.history = with_changes(self.history, turns);
         self.turn = active.map(Cow::Owned).or(self.turn);
-        self.shortened = changed.into_iter().map(told).collect();
+        self.shortened = changed.into_iter().map(shortened).collect();
         self
     }
 
@@ -70,7 +71,7 @@ fn with_changes(turns: Cow<'_, [Turn]>, changed: Vec<Option<Turn>>) -> Cow<'_, [
     turns.iter().zip(changed).map(|(turn, new)| new.unwrap_or_else(|| turn.clone())).collect()
 }
 
-fn told(it: compaction::ShortenedResult) -> ShortenedResult {
+fn shortened(it: compaction::ShortenedResult) -> ShortenedResult {
     let compaction::ShortenedResult { turn, call_id, name, before, after } = it;
     ShortenedResult { turn: turn.to_string(), call_id, name, before, after }
 }

@@ -53,7 +53,7 @@ impl Runtime {
                     let more = runtime.events(&run, after, 256).await?;
                     if more.is_empty() {
                         // A follower that starts after the last event, or follows a deleted run, would wait forever.
-                        if runtime.is_heard(&run, after).await? {
+                        if runtime.has_all_events(&run, after).await? {
                             return Ok(None);
                         }
                         runtime.grown(&run, after).await?;
@@ -67,7 +67,7 @@ impl Runtime {
     }
 
     /// Whether a run is over and nothing is on record of it after a number.
-    async fn is_heard(&self, run: &RunId, after: u64) -> Result<bool, RunError> {
+    async fn has_all_events(&self, run: &RunId, after: u64) -> Result<bool, RunError> {
         // The status first: a run's last event and its status are one commit.
         let (run_record, _) = record::load(self.records(), &self.keys(run)).await?;
         Ok(run_record.status.is_over() && self.extent(run).await?.last <= after)

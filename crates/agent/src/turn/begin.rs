@@ -1,0 +1,121 @@
+//! Begins a turn for a request, or recovers the one that an earlier run began with the same key.
+
+use std::sync::Arc;
+
+use contexture_compose::Prompt;
+use contexture_history::EnvelopeTag;
+use contexture_message::{Message, Role};
+use contexture_session::{Begun, NewItem, Thread, TurnConfig};
+use tokio_util::sync::CancellationToken;
+
+use super::Entered;
+use super::executor::{Executor, NextPass, Opened, Since, limits_of};
+use super::opening::{Opening, open_with_room};
+use super::recover::{Recovery, is_known, recover, replayed};
+use super::state::{Origin, TurnState};
+use crate::AgentError;
+use crate::agent::Inner;
+use crate::compaction::caps;
+use crate::event::Sink;
+use crate::request::{CacheState, Resolver, is_unpinned, reminders_envelope};
+use crate::spec::{ResumePolicy, RunRequest};
+
+/// Begins the turn of a request.
+pub(super) async fn begin(
+    agent: Arc<Inner>,
+    prompt: Prompt,
+    thread: Thread,
+    request: RunRequest,
+    sink: Sink,
+) -> Result<Entered, AgentError> {
+    let RunRequest { spec, user, items, blocks, reminders, refresh, key, resume, policy, cancel } = request;
+    // User input always gets the user role, whatever role the caller set. A blank message counts as none.
+    let user = user.filter(|it| !it.is_blank()).map(|it| Message { role: Role::User, ..it });
+    let cache = CacheState { refresh, ..CacheState::default() };
+    let mut resolver = Resolver { blocks, cache, ..Resolver::new(agent, prompt, spec) };
+    let place = thread.clone().with_policy(policy);
+    let recovery = resume.map(|policy| Recovery { policy, has_user: user.is_some() });
+    if is_known(&place, key.as_deref(), &cancel).await? {
+        // The log already has the input of this turn, so it is not resolved or guarded as if it were new.
+        if recovery.is_some() {
+            resolver.named_tools()?;
+            resolver.check_client_tools(&place.get()).await?;
+            resolver.read_state(&place, &*place.refresh().await?);
+        }
+        let config = TurnConfig { key, resume: recovery.is_some(), policy, items: Vec::new() };
+        let closing = Recovery { policy: ResumePolicy::CloseCalls, has_user: user.is_some() };
+        return match begun(&thread, config, &cancel).await? {
+            Begun::Replayed(outcome) => {
+                Ok(Entered::Replayed(Box::new(replayed(thread.id(), &resolver.prompt, outcome))))
+            }
+            // Keys are never forgotten, so this cannot be a new turn.
+            Begun::Resumed(turn) | Begun::Running(turn) => {
+                recover(resolver, turn, recovery.unwrap_or(closing), (sink, cancel)).await
+            }
+        };
+    }
+    let opened = async {
+        resolver.check_client_tools(&place.get()).await?;
+        open_with_room(&mut resolver, &place, user, &sink, &cancel).await
+    };
+    let opened = cancel.run_until_cancelled(opened).await;
+    let (Opening { before, aged, pass, user, mut remarks }, compactions) =
+        opened.ok_or(AgentError::Cancelled)??;
+
+    let reminders = reminders_envelope(&reminders, &mut remarks);
+    let n_hidden = items.len() + usize::from(reminders.is_some()) + usize::from(aged.is_some());
+    let envelope = pass.envelope().map(|text| NewItem::envelope(EnvelopeTag::SystemContext, text));
+    let opening = opening_items(user, envelope.into_iter().chain(reminders)).chain(items);
+    // The shortened views of this pass are recorded with the turn that needs them.
+    let caps = resolver.caps.take().map(|it| caps::record(&it));
+    let items: Vec<NewItem> = aged.into_iter().chain(caps).chain(opening).collect();
+    let n_items = items.len() as u64;
+    let config = TurnConfig { key, resume: resume.is_some(), policy, items };
+    let turn = match (begun(&thread, config, &cancel).await?, recovery) {
+        // Another process began the turn in the meantime and was lost.
+        (Begun::Resumed(turn), Some(recovery)) => {
+            return recover(resolver, turn, recovery, (sink, cancel)).await;
+        }
+        (Begun::Running(turn) | Begun::Resumed(turn), _) => turn,
+        (Begun::Replayed(outcome), _) => {
+            return Ok(Entered::Replayed(Box::new(replayed(thread.id(), &resolver.prompt, outcome))));
+        }
+    };
+    // The pass is still valid unless another writer appended something, the turn adds hidden context that the pass
+    // does not include, or beginning this turn ended one that was open.
+    let now = turn.snapshot();
+    let n_ended = u64::from(before.state().open.is_some());
+    let end = before.state().end.plus(n_ended + 1 + n_items);
+    let is_next = turn.thread().id() == thread.id() && now.state().end == end;
+    let since = match n_ended == 0 && is_next {
+        true if n_hidden == 0 => Since::Nothing,
+        true => Since::HiddenContext,
+        false => Since::OtherWriter,
+    };
+    let pins = if is_next { resolver.pins(&before, &pass) } else { Vec::new() };
+    resolver.cache.is_pinned = is_next;
+    if !is_next {
+        // The other writer may have pinned the prefix and refreshed the provider's cache.
+        resolver.cache.idle = None;
+        resolver.cache.refresh = refresh || is_unpinned(&now);
+    }
+    let state = TurnState::replay(&[], Origin::Begun, limits_of(&resolver));
+    let pass = NextPass::Opened(Box::new(Opened { pass, pins, since }));
+    let executor = Executor::new(resolver, turn, state, pass, (sink, cancel));
+    Ok(Entered::Running(Box::new(executor.after(compactions, remarks))))
+}
+
+/// Begins a turn, after any other turn that runs on the thread.
+async fn begun(thread: &Thread, config: TurnConfig, cancel: &CancellationToken) -> Result<Begun, AgentError> {
+    let begun = cancel.run_until_cancelled(thread.begin(config)).await;
+    Ok(begun.ok_or(AgentError::Cancelled)??)
+}
+
+/// Returns the items that open a turn. The hidden envelopes follow the first message.
+fn opening_items(
+    user: Vec<Message>,
+    envelopes: impl Iterator<Item = NewItem>,
+) -> impl Iterator<Item = NewItem> {
+    let mut user = user.into_iter().map(NewItem::from);
+    user.next().into_iter().chain(envelopes).chain(user)
+}

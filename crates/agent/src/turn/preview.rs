@@ -1,0 +1,49 @@
+//! Previews the next turn without sending anything.
+
+use std::sync::Arc;
+
+use contexture_compose::{InFlightTurn, Pass, Prompt};
+use contexture_history::Turn;
+use contexture_message::{Message, Role};
+use contexture_session::Thread;
+
+use super::opening::open;
+use crate::request::{CacheState, Resolver, recorded_with_reminders};
+use crate::spec::RunRequest;
+use crate::{Agent, AgentError};
+
+impl Agent {
+    /// Returns the first request that the next turn on a thread would send. No model is called and nothing is written.
+    ///
+    /// Without a user message, the request ends with the history. Entries are evaluated and input guardrails run, as
+    /// in a real turn. Room that the turn would have to make first, for example by a compaction, is not made.
+    pub async fn preview<In, Out>(
+        &self,
+        prompt: &Prompt<In, Out>,
+        thread: &Thread,
+        request: RunRequest,
+    ) -> Result<Pass, AgentError> {
+        let RunRequest { spec, user, blocks, reminders, refresh, .. } = request;
+        let cache = CacheState { refresh, ..CacheState::default() };
+        let resolver = Resolver::new(Arc::clone(&self.0), prompt.untyped(), spec);
+        let mut resolver = Resolver { blocks, cache, ..resolver };
+        let before = thread.get();
+        resolver.read_state(thread, &before);
+        resolver.check_client_tools(&before).await?;
+        let user = user.filter(|it| !it.is_blank()).map(|it| Message { role: Role::User, ..it });
+        if user.is_none() {
+            resolver.own_messages = Some(Arc::default());
+            let nothing = InFlightTurn::Recorded(Turn::new("in_flight", Vec::new()));
+            return resolver.resolve(&before, nothing, None).await;
+        }
+        let opening = open(&mut resolver, &before, user).await?;
+        let Some(turn) =
+            recorded_with_reminders(before.turn().next(), &opening.user, &opening.pass, &reminders)
+        else {
+            return Ok(opening.pass);
+        };
+        // Nothing is evaluated a second time, since only the envelope of the reminders is new.
+        resolver.repeats = Some(opening.pass);
+        resolver.resolve(&before, InFlightTurn::Recorded(turn), None).await
+    }
+}

@@ -1,0 +1,40 @@
+//! The caller of a request: the tenant that its key belongs to.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use contexture_message::ErrorCode;
+use contexture_session::Tenant;
+
+use crate::Problem;
+
+/// The caller of a request. The gate attaches it to the request; every route that touches data takes it from there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The tenant whose data the request may access.
+    pub tenant: Tenant,
+    /// The id of its key; `None` where no key is required.
+    pub key: Option<String>,
+    /// Whether the caller has admin rights: metrics and the audit log.
+    pub admin: bool,
+}
+
+impl Caller {
+    /// Refuses callers without admin rights.
+    pub(crate) fn check_admin(&self) -> Result<(), Problem> {
+        match self.admin {
+            true => Ok(()),
+            false => Err(Problem::new(ErrorCode::Forbidden, "this needs an administrator's key")
+                .hint("`contexture keys create --admin` makes one")),
+        }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        // A route outside the gate would be open to everyone; it is closed instead.
+        let unknown = || Problem::new(ErrorCode::Unauthorized, "the caller is unknown");
+        parts.extensions.get::<Caller>().cloned().ok_or_else(unknown)
+    }
+}

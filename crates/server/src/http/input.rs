@@ -1,0 +1,261 @@
+//! Request extractors: bodies, paths and queries, with a problem document for invalid input.
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use contexture_flow::RunId;
+use contexture_message::{ErrorCode, JsonFault, json_fault};
+use contexture_session::{SessionId, ThreadId};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::Problem;
+
+/// A JSON body. Unknown fields are refused where the type says so; errors name the location.
+#[derive(Clone, Debug)]
+pub(crate) struct JsonBody<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let kind = request.headers().get(CONTENT_TYPE).map(|it| is_json(it.as_bytes()));
+        if kind == Some(false) {
+            return Err(not_json());
+        }
+        let bytes = axum::body::Bytes::from_request(request, state).await.map_err(|err| {
+            match err.status() == axum::http::StatusCode::PAYLOAD_TOO_LARGE {
+                true => Problem::new(ErrorCode::BodyTooLarge, "the body is larger than the server takes")
+                    .hint("`server.max_body_bytes` of contexture.toml is the limit"),
+                false => Problem::new(ErrorCode::BodyInvalid, "the body could not be read to its end"),
+            }
+        })?;
+        // A body without a content type could come from any web page: browsers send a preflight only for JSON.
+        if kind.is_none() && !bytes.is_empty() {
+            return Err(not_json());
+        }
+        parse(&bytes).map(Self)
+    }
+}
+
+fn not_json() -> Problem {
+    Problem::new(ErrorCode::MediaTypeUnsupported, "the body must be `application/json`")
+        .hint("send the header `content-type: application/json`; `curl --json` does")
+}
+
+fn is_json(content_type: &[u8]) -> bool {
+    let kind = String::from_utf8_lossy(content_type).to_ascii_lowercase();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+/// Reads a JSON text; no text is an empty object.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let bytes = if bytes.is_empty() { b"{}" } else { bytes };
+    // Serde would read a list as the fields of the object in order, which is never intended.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(Problem::new(
+            ErrorCode::BodyInvalid,
+            "the body can't be read: it is a list, not an object",
+        ));
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|err| {
+        let path = err.path().to_string();
+        let problem =
+            Problem::new(ErrorCode::BodyInvalid, format!("the body can't be read: {}", err.inner()));
+        if path == "." { problem } else { problem.at(path) }
+    })?;
+    json.end()
+        .map_err(|err| Problem::new(ErrorCode::BodyInvalid, format!("the body can't be read: {err}")))?;
+    match std::str::from_utf8(bytes).ok().and_then(json_fault) {
+        Some(fault) => Err(ambiguous(&fault)),
+        None => Ok(value),
+    }
+}
+
+/// A fault that a parser would silently ignore, with its location.
+fn ambiguous(fault: &JsonFault) -> Problem {
+    let JsonFault { path, line, column, .. } = fault;
+    let text = format!("the body can't be read: {fault} at line {line} column {column}");
+    let problem = Problem::new(ErrorCode::BodyInvalid, text);
+    if path.is_empty() { problem } else { problem.at(path.as_str()) }
+}
+
+/// Reads an object. Serde would take a list for its fields, one after the other.
+pub(crate) fn object<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    match value.is_object() {
+        true => serde_json::from_value(value).map_err(D::Error::custom),
+        false => Err(D::Error::custom("it must be an object")),
+    }
+}
+
+/// Reads a list of objects.
+pub(crate) fn objects<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    let values = Vec::<Value>::deserialize(deserializer)?;
+    let read = |it: Value| object(it).map_err(D::Error::custom);
+    values.into_iter().map(read).collect()
+}
+
+/// The one variable part of a path.
+#[derive(Clone, Debug)]
+pub(crate) struct PathParam<T>(pub(crate) T);
+
+/// Something that a part of a path names.
+pub(crate) trait FromPath: Sized {
+    fn from_path(text: String) -> Result<Self, Problem>;
+}
+
+impl FromPath for SessionId {
+    fn from_path(text: String) -> Result<Self, Problem> {
+        Ok(SessionId::parse(text)?)
+    }
+}
+
+impl FromPath for ThreadId {
+    fn from_path(text: String) -> Result<Self, Problem> {
+        Ok(ThreadId::parse(text)?)
+    }
+}
+
+impl FromPath for RunId {
+    fn from_path(text: String) -> Result<Self, Problem> {
+        Ok(RunId::parse(&text)?)
+    }
+}
+
+impl FromPath for String {
+    fn from_path(text: String) -> Result<Self, Problem> {
+        Ok(text)
+    }
+}
+
+impl FromPath for u64 {
+    fn from_path(text: String) -> Result<Self, Problem> {
+        let wrong = || Problem::new(ErrorCode::PathInvalid, format!("`{}` is not a number", shown(&text)));
+        text.parse().map_err(|_| wrong())
+    }
+}
+
+impl<T: FromPath, S: Send + Sync> FromRequestParts<S> for PathParam<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Path(text) = Path::<String>::from_request_parts(parts, state).await.map_err(no_path)?;
+        T::from_path(text).map(Self)
+    }
+}
+
+/// Two variable parts of a path.
+#[derive(Clone, Debug)]
+pub(crate) struct PathParams<A, B>(pub(crate) A, pub(crate) B);
+
+impl<A: FromPath, B: FromPath, S: Send + Sync> FromRequestParts<S> for PathParams<A, B> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Path((a, b)) =
+            Path::<(String, String)>::from_request_parts(parts, state).await.map_err(no_path)?;
+        Ok(Self(A::from_path(a)?, B::from_path(b)?))
+    }
+}
+
+fn no_path(err: impl std::fmt::Display) -> Problem {
+    Problem::new(ErrorCode::PathInvalid, format!("the path can't be read: {err}"))
+}
+
+/// The query of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct QueryParams<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let query = Query::<T>::from_request_parts(parts, state).await;
+        let Query(value) = query.map_err(|err| {
+            let text = err.body_text();
+            let why = text.split_once(": ").map_or(text.as_str(), |(_, why)| why);
+            Problem::new(ErrorCode::QueryInvalid, format!("the query can't be read: {why}"))
+        })?;
+        Ok(Self(value))
+    }
+}
+
+/// Returns a name encoded as one path segment.
+pub(crate) fn segment(name: &str) -> String {
+    let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"-._~:@".contains(&it);
+    name.bytes()
+        .map(|it| if is_plain(it) { char::from(it).to_string() } else { format!("%{it:02X}") })
+        .collect()
+}
+
+/// Returns the beginning of a text from outside, to quote it.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(100).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::{parse, segment};
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Outer {
+        inner: Inner,
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Inner {
+        n: u8,
+    }
+
+    fn read(text: &str) -> String {
+        match parse::<Outer>(text.as_bytes()) {
+            Ok(it) => it.inner.n.to_string(),
+            Err(problem) => serde_json::to_string(&problem).unwrap_or_default(),
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_segment_of_a_path() {
+        assert_eq!(segment("demo-1.x"), "demo-1.x");
+        assert_eq!(segment("a/b c?d#e%é"), "a%2Fb%20c%3Fd%23e%25%C3%A9");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_body_is_told_with_its_place() {
+        assert_eq!(read(""), "0");
+        assert_eq!(read(r#"{"inner": {"n": 7}}"#), "7");
+        assert!(read(r#"{"inner": {"n": 700}}"#).contains(r#""at":"inner.n""#));
+        assert!(read(r#"{"innner": 1}"#).contains("unknown field `innner`"));
+        assert!(
+            read(r#"{"inner": {"n": 1, "n": 2}}"#).contains("the body can't be read: duplicate field `n`")
+        );
+        assert!(read("{} {}").contains("trailing characters"));
+        assert!(read("[").contains("body_invalid") && read(" []").contains("a list, not an object"));
+    }
+
+    #[test]
+    fn a_body_that_means_two_things_is_refused_with_the_place() {
+        let read = |text: &str| match parse::<serde_json::Value>(text.as_bytes()) {
+            Ok(value) => value.to_string(),
+            Err(problem) => serde_json::to_string(&problem).unwrap_or_default(),
+        };
+        let twice = read(r#"{"input": {"plan": "free", "plan": "pro"}}"#);
+        assert!(twice.contains("duplicate key `plan` at line 1 column 28"), "{twice}");
+        assert!(twice.contains(r#""code":"body_invalid""#) && twice.contains(r#""at":"input""#), "{twice}");
+        let rounded = read(r#"{"input": {"id": 12345678901234567890123}}"#);
+        assert!(
+            rounded.contains("12345678901234567890123") && rounded.contains(r#""at":"input.id""#),
+            "{rounded}"
+        );
+    }
+}

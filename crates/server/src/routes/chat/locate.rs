@@ -1,0 +1,225 @@
+//! Locates a request in a session: the thread that it continues, and what to do there.
+//!
+//! The main thread and the newest branches are asked what the client's list means for them; the best one is taken. A
+//! branch is a copy of the thread up to the place where it was left: nothing is lost, and nothing is stored twice in
+//! it.
+
+use contexture_history::{Item, Limit, TurnNo};
+use contexture_message::{ErrorCode, Message, Part, Role, ToolOutput, ToolResult};
+use contexture_session::{IsolatedStart, NewItem, Session, SessionError, Thread};
+use serde_json::json;
+
+use super::recognise::{ClientHistory, Hints, Recognised, recognise};
+use super::stored_thread::StoredThread;
+use crate::Problem;
+
+/// The label of branches.
+const LABEL: &str = "chat";
+/// The note that a client sends its whole history.
+const NOTE: &str = "contexture.chat";
+/// How many branches are considered.
+const BRANCHES: usize = 8;
+/// How many items of a thread are considered.
+const ITEMS: usize = 512;
+
+/// What to do on a thread.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ChatStep {
+    /// Run a new turn.
+    Run(Option<Message>),
+    /// Results for the turn that waits.
+    Answer(Vec<(String, ToolOutput)>),
+    /// Nothing: the request had this turn before.
+    Replay(TurnNo),
+}
+
+/// Why a list can't be located.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LocateError {
+    /// The store refused.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// Nothing waits for the result of this call: it would be lost.
+    #[error("nothing waits for a result of call `{0}`")]
+    Unexpected(String),
+}
+
+impl From<LocateError> for Problem {
+    fn from(err: LocateError) -> Self {
+        match err {
+            LocateError::Session(err) => err.into(),
+            LocateError::Unexpected(call) => {
+                let shown = LocateError::Unexpected(crate::http::input::shown(&call).to_string());
+                Problem::new(ErrorCode::ToolResultUnexpected, shown.to_string()).at("messages")
+            }
+        }
+    }
+}
+
+/// A thread that a request may continue.
+struct Candidate {
+    thread: Thread,
+    stored: StoredThread,
+}
+
+impl Candidate {
+    async fn of(thread: Thread) -> Result<Self, SessionError> {
+        let reset = thread.refresh().await?.state().history_after;
+        let mut items = recent(&thread).await?;
+        let is_whole = items.len() < ITEMS || items.first().is_some_and(|it| it.seq <= reset.next());
+        items.retain(|it| it.seq > reset);
+        Ok(Self { stored: StoredThread::read(&items, is_whole), thread })
+    }
+
+    /// Whether its client is known to send its whole history.
+    fn resends(&self) -> bool {
+        self.thread.get().note(NOTE).is_some()
+    }
+}
+
+/// Returns the newest items of a thread, up to the limit.
+pub(crate) async fn recent(thread: &Thread) -> Result<Vec<Item>, SessionError> {
+    thread.all(Some(Limit::Turns(ITEMS))).await
+}
+
+/// Finds the place of a client's list in a session.
+pub(crate) async fn locate(
+    session: &Session,
+    client_history: &ClientHistory,
+    hints: Hints,
+) -> Result<(Thread, ChatStep), LocateError> {
+    let mut candidates = Vec::new();
+    for thread in threads(session).await? {
+        candidates.push(Candidate::of(thread).await?);
+    }
+    // A hint noted on one thread holds for the whole session.
+    let resends = hints.resends || candidates.iter().any(Candidate::resends);
+    let hints = Hints { resends, ..hints };
+    let mut best = (Candidate::of(session.main().clone()).await?, Recognised::Foreign);
+    for candidate in candidates {
+        let meaning = recognise(&candidate.stored, client_history, hints);
+        if meaning.rank() > best.1.rank() {
+            best = (candidate, meaning);
+        }
+    }
+    let placed = apply_match(session, best, client_history, hints).await?;
+    note(&placed.0, client_history).await?;
+    Ok(placed)
+}
+
+/// Lists the main thread and the newest branches, newest first.
+async fn threads(session: &Session) -> Result<Vec<Thread>, SessionError> {
+    let main = session.main().id();
+    let mut infos = session.threads().await?;
+    infos.retain(|it| it.thread == *main || it.label.as_deref() == Some(LABEL));
+    infos.sort_by_key(|it| std::cmp::Reverse(it.updated));
+    let mut threads = Vec::new();
+    for info in infos.iter().take(BRANCHES) {
+        threads.push(session.thread(&info.thread).await?);
+    }
+    Ok(threads)
+}
+
+async fn apply_match(
+    session: &Session,
+    (found, meaning): (Candidate, Recognised),
+    client_history: &ClientHistory,
+    hints: Hints,
+) -> Result<(Thread, ChatStep), LocateError> {
+    let Candidate { thread, stored } = found;
+    match meaning {
+        Recognised::Branches { at: Some(at), .. } => {
+            let branch = Candidate::of(thread.fork(Some(at), Some(LABEL.to_owned())).await?).await?;
+            match recognise(&branch.stored, client_history, hints) {
+                // A copy ends where the list continues; in every other case the user's message is new there.
+                Recognised::Branches { .. } | Recognised::Foreign | Recognised::Retried(_) => {
+                    match client_history.results.first() {
+                        Some((call, _)) => Err(LocateError::Unexpected(call.clone())),
+                        None => Ok((branch.thread, ChatStep::Run(user_message(client_history.user.clone())))),
+                    }
+                }
+                meaning @ (Recognised::Continues(_)
+                | Recognised::OnlyUser(_)
+                | Recognised::Answers { .. }
+                | Recognised::Unexpected(_)) => continue_thread(branch.thread, &branch.stored, meaning).await,
+            }
+        }
+        Recognised::Foreign if stored.is_empty() => import(thread, client_history).await,
+        Recognised::Branches { at: None, .. } | Recognised::Foreign => {
+            let start = IsolatedStart { label: Some(LABEL.to_owned()), ..IsolatedStart::default() };
+            import(session.create_isolated(start).await?, client_history).await
+        }
+        meaning @ (Recognised::Continues(_)
+        | Recognised::OnlyUser(_)
+        | Recognised::Answers { .. }
+        | Recognised::Unexpected(_)
+        | Recognised::Retried(_)) => continue_thread(thread, &stored, meaning).await,
+    }
+}
+
+async fn continue_thread(
+    thread: Thread,
+    stored: &StoredThread,
+    meaning: Recognised,
+) -> Result<(Thread, ChatStep), LocateError> {
+    let step = match meaning {
+        Recognised::Continues(user) | Recognised::OnlyUser(user) => ChatStep::Run(user_message(user)),
+        Recognised::Answers { results, user } if user.is_empty() => ChatStep::Answer(results),
+        Recognised::Answers { results, user } => {
+            // The user speaks instead of waiting: the turn that waits ends, but its calls have their results.
+            let name = |id: &str| stored.waiting.iter().find(|it| it.id == id).map(|it| it.name.clone());
+            let parts = results.into_iter().map(|(call_id, output)| {
+                let name = name(&call_id).unwrap_or_default();
+                Part::ToolResult(ToolResult { call_id, name, output })
+            });
+            thread.add(vec![NewItem::from(Message::parts(Role::Tool, parts.collect()))]).await?;
+            ChatStep::Run(user_message(user))
+        }
+        Recognised::Retried(turn) => ChatStep::Replay(turn),
+        Recognised::Unexpected(call) => return Err(LocateError::Unexpected(call)),
+        Recognised::Branches { .. } | Recognised::Foreign => ChatStep::Run(None),
+    };
+    Ok((thread, step))
+}
+
+/// Takes over a conversation that was held elsewhere.
+async fn import(thread: Thread, client_history: &ClientHistory) -> Result<(Thread, ChatStep), LocateError> {
+    if let Some(call) = client_history.unmatched_result() {
+        return Err(LocateError::Unexpected(call.to_owned()));
+    }
+    let mut messages = client_history.known.clone();
+    let results = client_history.results.iter().map(|(call_id, output)| {
+        let (call_id, name) = (call_id.clone(), called(&client_history.known, call_id));
+        Part::ToolResult(ToolResult { call_id, name, output: output.clone() })
+    });
+    let results: Vec<Part> = results.collect();
+    if !results.is_empty() {
+        messages.push(Message::parts(Role::Tool, results));
+    }
+    if !messages.is_empty() {
+        thread.add_messages(messages).await?;
+    }
+    Ok((thread, ChatStep::Run(user_message(client_history.user.clone()))))
+}
+
+fn called(messages: &[Message], id: &str) -> String {
+    let mut calls = messages.iter().flat_map(|it| &it.content);
+    let found = calls.find_map(|it| match it {
+        Part::ToolCall(call) if call.id == id => Some(call.name.clone()),
+        _ => None,
+    });
+    found.unwrap_or_default()
+}
+
+fn user_message(parts: Vec<Part>) -> Option<Message> {
+    (!parts.is_empty()).then(|| Message::parts(Role::User, parts))
+}
+
+/// Notes that the client sends its whole history, once. A turn that is open is not disturbed.
+async fn note(thread: &Thread, client_history: &ClientHistory) -> Result<(), SessionError> {
+    let snapshot = thread.get();
+    if !client_history.is_only_user() && snapshot.note(NOTE).is_none() && snapshot.state().open.is_none() {
+        thread.add(vec![NewItem::note(NOTE, Some(json!({"resends": true})))]).await?;
+    }
+    Ok(())
+}
