@@ -159,7 +159,6 @@ pub(crate) fn prompt_file<'a>(
         budget: fields.budget.value.unwrap_or_default(),
         transforms: transforms(reader, fields.transforms),
         providers: providers(reader, fields.providers),
-        ..Definition::default()
     }
 }
 
