@@ -54,8 +54,8 @@ Examples:
   contexture chat --last
   printf 'Hello\\nWhat did I say?\\n' | contexture chat --session test-1
 
-A line is a turn; one that ends in `\\` continues. `/help` lists the commands. Ctrl-C stops an answer,
-Ctrl-D leaves. In a pipe the answers alone go to standard output.";
+A line is a turn; one that ends in `\\` continues. `/help` lists the commands. Ctrl-C stops an
+answer, Ctrl-D leaves. In a pipe the answers alone go to standard output.";
 
 pub(super) const COMPACT: &str = "\
 Examples:

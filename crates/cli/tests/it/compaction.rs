@@ -258,7 +258,7 @@ fn a_chat_can_be_compacted_and_shows_what_fills_the_window() {
     assert_shown(&shown, &["Not in it\n  history:t1..t5: summarised in a1 (items 1 to 21)", "(archive a1)"]);
     assert_shown(
         &shown,
-        &["a1  t1..t5\n", "archive a1 is undone", "the frozen prefix anew", "There are no archives"],
+        &["a1  t1..t5\n", "archive a1 is undone", "the frozen prefix again", "There are no archives"],
     );
 }
 
