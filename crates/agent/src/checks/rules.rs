@@ -136,5 +136,5 @@ impl Rules {
 }
 
 fn regex(key: &str, pattern: &str) -> Result<Regex, String> {
-    Regex::new(pattern).map_err(|err| format!("`{key}` is no regular expression: {err}"))
+    Regex::new(pattern).map_err(|err| format!("`{key}` is not a valid regular expression: {err}"))
 }

@@ -300,7 +300,7 @@ async fn guardrails_can_be_functions() {
 async fn checks_that_nobody_can_run_are_errors() {
     let unknown = async |prompt: Prompt| ran(&prompt, [says("x")]).await.1.unwrap_err().to_string();
     insta::assert_snapshot!(unknown(with_constraints(json!([{"id": "who"}]))).await, @"constraint:who: it has no rules, and no function of this name is known");
-    insta::assert_snapshot!(unknown(with_constraints(json!([{"id": "re", "matches": "("}]))).await.lines().next().unwrap(), @"constraint:re: `matches` is no regular expression: regex parse error:");
+    insta::assert_snapshot!(unknown(with_constraints(json!([{"id": "re", "matches": "("}]))).await.lines().next().unwrap(), @"constraint:re: `matches` is not a valid regular expression: regex parse error:");
     assert!(
         unknown(with_constraints(json!([{"id": "typo", "max_word": 3}])))
             .await

@@ -83,7 +83,7 @@ Own.";
     prompts/p.md:4:17 file_invalid: `transforms[1].last_turns`: expected a whole number from 0 on, found the text `many`
     prompts/p.md:5:5 file_invalid: `transforms[2]`: write this as `- last_turns: 20`
     prompts/p.md:6:21 file_invalid: `transforms[3].redact[1]`: unknown redaction rule `e-mail` [did you mean `email`? known: email, credit_card, api_key, bearer, private_key]
-    prompts/p.md:7:13 file_invalid: `transforms[4].redact`: the pattern of redaction rule `open` is no regular expression: unclosed group
+    prompts/p.md:7:13 file_invalid: `transforms[4].redact`: the pattern of redaction rule `open` is not a valid regular expression: unclosed group
     prompts/p.md:8:13 file_invalid: `transforms[5].redact`: a custom redaction rule needs `name` and `pattern`
     prompts/p.md:9:23 file_invalid: `transforms[6].redact`: unknown field `patern` [did you mean `pattern`? known: name, pattern]
     prompts/p.md:10:5 file_invalid: `transforms[7]`: expected a name, or a map of one name, found a list

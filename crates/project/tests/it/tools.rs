@@ -62,7 +62,7 @@ fn checks_are_looked_at_when_they_are_read() {
         "{typo}"
     );
     let broken = field("guardrails: [{id: g, not_matches: '('}]");
-    assert!(broken.contains("`guardrails[0]`: `not_matches` is no regular expression"), "{broken}");
+    assert!(broken.contains("`guardrails[0]`: `not_matches` is not a valid regular expression"), "{broken}");
     let unknown = field("tool_middleware: [{id: m, kind: magic}]");
     assert!(unknown.contains("`tool_middleware[0]`: unknown variant `magic`"), "{unknown}");
     assert_eq!(field("constraints: [{id: a_function}]"), "fine");

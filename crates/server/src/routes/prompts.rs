@@ -1,6 +1,5 @@
 //! Prompts: list, show, resolve, inspect, run once.
 
-use contexture_message::ErrorCode;
 use std::sync::Arc;
 
 use axum::Json;
@@ -12,14 +11,15 @@ use contexture_compose::{
     Additions, CallOverrides, Conversation, Explanation, InFlightTurn, Pass, Prompt, ResolveOptions,
 };
 use contexture_history::Turn;
-use contexture_message::Request;
+use contexture_message::{ErrorCode, Request};
 use contexture_project::Fault;
-use contexture_session::{MemoryStore, SessionConfig, SessionStart, Sessions};
+use contexture_session::{MemoryStore, SessionConfig, SessionId, SessionStart, Sessions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::IntoParams;
 
+use super::sessions::thread_of;
 use super::turn_shapes::{PassRequest, TurnRequest, TurnResult};
 use super::turns::{reply, wants_events};
 use crate::http::input::{JsonBody, PathParam, QueryParams};
@@ -208,6 +208,9 @@ async fn pass(app: &App, caller: &Caller, id: &str, asked: &PassRequest) -> Resu
     let request = &asked.turn;
     let loaded = app.loaded();
     let prompt = loaded.prompt(Some(id))?;
+    if let Some(session) = &asked.session {
+        return next_turn(app, caller, &prompt, &SessionId::parse(session.as_str())?, asked).await;
+    }
     request.check_unkept()?;
     let run = request.run_request(caller, None, None, app.0.time.now())?;
     let said = run.user.map(|it| InFlightTurn::New(Turn::new("in_flight", vec![it])));
@@ -227,6 +230,20 @@ async fn pass(app: &App, caller: &Caller, id: &str, asked: &PassRequest) -> Resu
     };
     let pass = resolve_reminded(&prompt, options, &run.reminders).await;
     pass.map_err(|err| loaded.project.error(&err).into())
+}
+
+/// Returns the first request that the next turn of a session would send.
+async fn next_turn(
+    app: &App,
+    caller: &Caller,
+    prompt: &Prompt,
+    session: &SessionId,
+    asked: &PassRequest,
+) -> Result<Pass, Problem> {
+    asked.check_unlimited()?;
+    let run = asked.turn.run_request(caller, Some(session), None, app.0.time.now())?;
+    let thread = thread_of(app, caller, session, asked.turn.thread.clone()).await?;
+    Ok(app.loaded().agent.preview(prompt, &thread, run).await?)
 }
 
 /// Run a prompt once, without a session: nothing of it is kept.

@@ -83,12 +83,17 @@ impl JsonSchema for UserContent {
     }
 }
 
-/// The request of a pass: a turn, and limits of its request.
+/// The request of a pass: a turn, the session it would run in, and limits of its request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = false))]
 pub(crate) struct PassRequest {
     #[serde(flatten)]
     pub(crate) turn: TurnRequest,
+    /// The session whose next turn is shown: the request that this turn would send first. Without it the prompt is
+    /// shown alone, without a history.
+    #[schemars(length(min = 1, max = 200), regex(pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) session: Option<String>,
     /// The limit of the composed system text, in tokens; by default the prompt's.
     #[serde(skip_serializing_if = "Option::is_none")]
     token_budget: Option<u32>,
@@ -103,6 +108,18 @@ impl PassRequest {
         let (token_budget, input_budget) = (self.token_budget.map(Tokens), self.input_budget.map(Tokens));
         Budget { token_budget, input_budget, ..Budget::default() }
     }
+
+    /// Returns an error if a limit is set. The limits of a session's turns are those of its prompt.
+    pub(crate) fn check_unlimited(&self) -> Result<(), Problem> {
+        let limits = [("token_budget", self.token_budget), ("input_budget", self.input_budget)];
+        match limits.iter().find(|(_, limit)| limit.is_some()) {
+            None => Ok(()),
+            Some((name, _)) => {
+                let text = format!("`{name}` and `session` exclude each other");
+                Err(Problem::new(ErrorCode::InputInvalid, text).at(*name))
+            }
+        }
+    }
 }
 
 // Written by hand: a flattened struct could not refuse unknown fields.
@@ -115,8 +132,10 @@ impl<'de> Deserialize<'de> for PassRequest {
             limit.map_err(|err| D::Error::custom(format!("`{name}`: {err}")))
         };
         let (token_budget, input_budget) = (limit("token_budget")?, limit("input_budget")?);
+        let session = serde_json::from_value(fields.remove("session").unwrap_or_default())
+            .map_err(|err| D::Error::custom(format!("`session`: {err}")))?;
         let turn = serde_json::from_value(Value::Object(fields)).map_err(D::Error::custom)?;
-        Ok(Self { turn, token_budget, input_budget })
+        Ok(Self { turn, session, token_budget, input_budget })
     }
 }
 

@@ -81,6 +81,32 @@ async fn a_pass_has_the_reminders_and_the_budget_that_are_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pass_of_a_session_is_what_its_next_turn_sends() {
+    let scene = answering(&["Hello.", "You said hi."]).await;
+    scene.session("demo").await;
+    scene.turn("demo", "hi").await;
+    let body = json!({"session": "demo", "user": "what did I say?", "reminders": ["Be brief."]});
+    let (status, resolved) =
+        json_of(scene.post("/v1/prompts/chat/resolve", body.clone()).send().await.unwrap()).await;
+    assert_eq!(status, 200, "{resolved}");
+    let (_, explained) = json_of(scene.post("/v1/prompts/chat/inspect", body).send().await.unwrap()).await;
+    assert_eq!(explained, resolved["explanation"]);
+    let turn = json!({"prompt": "chat", "user": "what did I say?", "reminders": ["Be brief."]});
+    scene.post("/v1/sessions/demo/turns", turn).send().await.unwrap();
+    let (_, sent) = json_of(scene.get("/v1/passes/demo.2").send().await.unwrap()).await;
+    assert_eq!(resolved["request"]["messages"], sent["request"]["messages"], "{sent}");
+    let refused = async |body: serde_json::Value| {
+        let (status, problem) =
+            json_of(scene.post("/v1/prompts/chat/resolve", body).send().await.unwrap()).await;
+        format!("{status} {}", problem["code"].as_str().unwrap_or("?"))
+    };
+    assert_eq!(refused(json!({"session": "none"})).await, "404 not_found");
+    assert_eq!(refused(json!({"session": "../x"})).await, "400 id_invalid");
+    assert_eq!(refused(json!({"session": "demo", "input_budget": 9})).await, "422 input_invalid");
+    assert_eq!(refused(json!({"session": "demo", "thread": "other:x"})).await, "404 not_found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn prompts_are_listed_with_what_their_files_say_and_by_tag() {
     let files = [
         ("prompts/a.md", "---\ndescription: Sorts.\ntags: [mail]\noutput: {queue: string}\n---\nSort."),
