@@ -13,7 +13,7 @@ use super::job::{Choice, Job, ShownSize};
 use super::ladder::{Compactions, Relief, overflow};
 use super::log_writer::LogWriter;
 use crate::event::{CompactionReport, Made, Sink};
-use crate::request::{Resolver, unpinned};
+use crate::request::{Resolver, thawed};
 use crate::spec::RunSpec;
 use crate::{Agent, AgentError};
 
@@ -45,9 +45,9 @@ impl Agent {
         cancel.run_until_cancelled(work).await.unwrap_or(Err(AgentError::Cancelled))
     }
 
-    /// Makes the next turn of a thread evaluate the frozen prefix again, although it is pinned.
+    /// Makes the next turn of a thread evaluate its frozen prefix again.
     pub async fn refresh(&self, thread: &Thread) -> Result<(), AgentError> {
-        thread.add(vec![unpinned()]).await?;
+        thread.add(vec![thawed()]).await?;
         Ok(())
     }
 }

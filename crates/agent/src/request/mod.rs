@@ -1,11 +1,11 @@
 //! The requests of a run: how a prompt is resolved on a thread, and what the thread remembers about them.
 
-mod pins;
+mod frozen;
 mod reminders;
 mod resolver;
 mod sent;
 
-pub(crate) use pins::{is_unpinned, unpinned};
+pub(crate) use frozen::{is_thawed, thawed};
 pub use reminders::resolve_reminded;
 pub(crate) use reminders::{envelope as reminders_envelope, recorded as recorded_with_reminders};
 pub(crate) use resolver::{CacheState, Resolver};

@@ -16,7 +16,7 @@ use contexture_session::{NewItem, OmittedTurns, Snapshot, Thread};
 use contexture_wire::ModelFacts;
 use serde_json::json;
 
-use super::pins::{PinCheck, is_unpinned};
+use super::frozen::{FrozenCheck, is_thawed};
 use super::sent;
 use crate::agent::Inner;
 use crate::checks::{Guarded, guard};
@@ -60,7 +60,7 @@ pub(crate) struct CacheState {
     pub(crate) idle: Option<Duration>,
     /// Whether a new prefix was requested.
     pub(crate) refresh: bool,
-    /// Whether the prefix was pinned in this turn. If so, the reasons to evaluate it again no longer apply.
+    /// Whether the prefix was frozen in this turn. If so, the reasons to evaluate it again no longer apply.
     pub(crate) is_pinned: bool,
     /// The decisions about edits to bytes that were sent before.
     pub(crate) edits: Vec<EditDecision>,
@@ -140,7 +140,7 @@ impl Resolver {
             input: if self.spec.input.is_null() { json!({}) } else { self.spec.input.clone() },
             scope: self.spec.scope.clone(),
             cache: contexture_compose::CacheState {
-                frozen: self.moment(thread, &model).pinned(self.prompt.id()),
+                frozen: self.moment(thread, &model).frozen(self.prompt.id()),
                 refresh: self.cache.refresh && !self.cache.is_pinned,
                 previous: self.cache.previous.clone(),
                 idle: self.cache.idle,
@@ -244,12 +244,12 @@ impl Resolver {
         self.spec.model.clone().or(chosen).or(own).or_else(|| self.agent.config.model.clone())
     }
 
-    /// Returns the records of what a pass pins and which of the engine's tools it offers, if the thread lacks them.
-    pub(crate) fn pins(&self, thread: &Snapshot, pass: &Pass) -> Vec<NewItem> {
+    /// Returns the records of what a pass freezes and which of the engine's tools it offers, if the thread lacks them.
+    pub(crate) fn to_freeze(&self, thread: &Snapshot, pass: &Pass) -> Vec<NewItem> {
         let model = self.model_on(thread);
-        let pins = model.and_then(|it| self.moment(thread, &it).record(pass));
+        let frozen = model.and_then(|it| self.moment(thread, &it).record(pass));
         let own = self.agent.toolbox.own.as_ref().and_then(|it| it.record(thread, pass));
-        pins.into_iter().chain(own).collect()
+        frozen.into_iter().chain(own).collect()
     }
 
     /// Reads the state of the thread's cache and limits before a turn begins or is resumed.
@@ -257,7 +257,7 @@ impl Resolver {
         let idle = self.agent.time.now().0.saturating_sub(snapshot.state().updated.0);
         self.cache.idle = Some(Duration::from_millis(u64::try_from(idle).unwrap_or(0)));
         self.cache.previous = sent::last(thread, snapshot);
-        self.cache.refresh |= is_unpinned(snapshot);
+        self.cache.refresh |= is_thawed(snapshot);
         self.recall_limits(snapshot);
     }
 
@@ -296,10 +296,10 @@ impl Resolver {
     }
 
     /// Returns the facts that decide whether the frozen prefix is still valid.
-    fn moment<'a>(&self, thread: &'a Snapshot, model: &'a str) -> PinCheck<'a> {
+    fn moment<'a>(&self, thread: &'a Snapshot, model: &'a str) -> FrozenCheck<'a> {
         let lifetime = self.facts(model).cache.map_or(ASSUMED_LIFETIME_S, |it| it.lifetime_s);
         let CacheState { idle, refresh, is_pinned, .. } = self.cache;
-        PinCheck {
+        FrozenCheck {
             thread,
             model,
             idle: idle.filter(|_| !is_pinned).unwrap_or_default(),

@@ -17,7 +17,7 @@ use crate::AgentError;
 use crate::agent::Inner;
 use crate::compaction::caps;
 use crate::event::Sink;
-use crate::request::{CacheState, Resolver, is_unpinned, reminders_envelope};
+use crate::request::{CacheState, Resolver, is_thawed, reminders_envelope};
 use crate::spec::{ResumePolicy, RunRequest};
 
 /// Begins the turn of a request.
@@ -92,15 +92,15 @@ pub(super) async fn begin(
         true => Since::HiddenContext,
         false => Since::OtherWriter,
     };
-    let pins = if is_next { resolver.pins(&before, &pass) } else { Vec::new() };
+    let frozen = if is_next { resolver.to_freeze(&before, &pass) } else { Vec::new() };
     resolver.cache.is_pinned = is_next;
     if !is_next {
-        // The other writer may have pinned the prefix and refreshed the provider's cache.
+        // The other writer may have frozen the prefix and refreshed the provider's cache.
         resolver.cache.idle = None;
-        resolver.cache.refresh = refresh || is_unpinned(&now);
+        resolver.cache.refresh = refresh || is_thawed(&now);
     }
     let state = TurnState::replay(&[], Origin::Begun, limits_of(&resolver));
-    let pass = NextPass::Opened(Box::new(Opened { pass, pins, since }));
+    let pass = NextPass::Opened(Box::new(Opened { pass, frozen, since }));
     let executor = Executor::new(resolver, turn, state, pass, (sink, cancel));
     Ok(Entered::Running(Box::new(executor.after(compactions, remarks))))
 }

@@ -51,7 +51,7 @@ pub(crate) struct RunArgs {
     /// A reminder for this turn, hidden behind what the user says. Can be repeated.
     #[arg(long = "remind", value_name = "TEXT", help_heading = "Conversation")]
     pub(crate) reminders: Vec<String>,
-    /// Evaluate the blocks of the frozen prefix again, although what they said is pinned in the session.
+    /// Evaluate the blocks of the frozen prefix again, although the session keeps what they said.
     #[arg(long, requires = "session", help_heading = "Conversation")]
     pub(crate) refresh: bool,
     /// The same key again gives the first answer, not a second one.

@@ -76,8 +76,8 @@ pub(crate) enum NextPass {
 /// A pass that was resolved before its turn began.
 pub(crate) struct Opened {
     pub(crate) pass: Pass,
-    /// The records of what the pass pins.
-    pub(crate) pins: Vec<NewItem>,
+    /// The records of what the pass freezes.
+    pub(crate) frozen: Vec<NewItem>,
     /// What happened since.
     pub(crate) since: Since,
 }
@@ -237,8 +237,8 @@ impl Executor {
             NextPass::Missing { guards: false } => self.resolve_with_room(None).await,
             NextPass::Missing { guards: true } => self.guarded_pass().await,
             NextPass::Opened(opened) => {
-                let Opened { pass, pins, since } = *opened;
-                self.pin(pins).await?;
+                let Opened { pass, frozen, since } = *opened;
+                self.freeze(frozen).await?;
                 let pass = match since {
                     Since::Nothing => pass,
                     // The log has more than the pass knows, but the call is the same.
@@ -278,16 +278,16 @@ impl Executor {
         let in_flight = InFlightTurn::Recorded(self.in_flight());
         let resolving = self.resolver.resolve(&snapshot, in_flight, before);
         let pass = attend(&mut self.turn, &self.cancel, resolving).await?;
-        let pins = self.resolver.pins(&snapshot, &pass);
-        self.pin(pins).await?;
+        let frozen = self.resolver.to_freeze(&snapshot, &pass);
+        self.freeze(frozen).await?;
         self.resolver.cache.is_pinned = true;
         Ok(pass)
     }
 
-    /// Records the pinned prefix, if it is new.
-    async fn pin(&mut self, pins: Vec<NewItem>) -> Result<(), AgentError> {
-        if !pins.is_empty() {
-            self.turn.append(pins).await?;
+    /// Records the frozen prefix, if it is new.
+    async fn freeze(&mut self, frozen: Vec<NewItem>) -> Result<(), AgentError> {
+        if !frozen.is_empty() {
+            self.turn.append(frozen).await?;
         }
         Ok(())
     }

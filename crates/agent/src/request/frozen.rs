@@ -1,0 +1,97 @@
+//! The frozen prefix: the thread keeps the text of its blocks, which is sent again byte for byte.
+//!
+//! A frozen block is not evaluated again when it expires or its definition changes. It is evaluated again when the
+//! provider's cache is lost anyway (after a compaction or a reset, with another model, or after a pause longer than
+//! the cache lifetime), or on request.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture_compose::Pass;
+use contexture_history::Seq;
+use contexture_session::{NewItem, Snapshot};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+const KEY: &str = "contexture.pins";
+
+/// The frozen blocks of a thread.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct FrozenBlocks {
+    model: String,
+    /// The number of archives and the start of the history when the blocks were frozen.
+    archives: u64,
+    history_after: Seq,
+    /// The frozen blocks of each prompt.
+    prompts: BTreeMap<String, BTreeMap<String, FrozenBody>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct FrozenBody {
+    hash: String,
+    body: Arc<str>,
+}
+
+/// The facts that decide whether frozen blocks are still valid.
+pub(crate) struct FrozenCheck<'a> {
+    pub(crate) thread: &'a Snapshot,
+    pub(crate) model: &'a str,
+    /// How long ago the last item was appended.
+    pub(crate) idle: Duration,
+    /// The lifetime of the provider's cache.
+    pub(crate) lifetime: Duration,
+    /// Whether a new prefix was requested.
+    pub(crate) refresh: bool,
+}
+
+impl FrozenCheck<'_> {
+    fn kept(&self) -> Option<FrozenBlocks> {
+        let state = self.thread.state();
+        let note = self.thread.note(KEY)?;
+        let frozen = FrozenBlocks::deserialize(&**note).ok()?;
+        let holds = !self.refresh
+            && frozen.model == self.model
+            && (frozen.archives, frozen.history_after) == (state.n_archives, state.history_after)
+            && self.idle <= self.lifetime;
+        holds.then_some(frozen)
+    }
+
+    /// Returns the frozen blocks of a prompt.
+    pub(crate) fn frozen(&self, prompt: &str) -> BTreeMap<String, Arc<str>> {
+        let mut frozen = self.kept().unwrap_or_default();
+        let blocks = frozen.prompts.remove(prompt).unwrap_or_default();
+        blocks.into_iter().map(|(name, it)| (name, it.body)).collect()
+    }
+
+    /// Returns the record of what a pass freezes, if the thread does not have it yet.
+    pub(crate) fn record(&self, pass: &Pass) -> Option<NewItem> {
+        let shown = pass.frozen_blocks();
+        if shown.is_empty() {
+            return None;
+        }
+        let state = self.thread.state();
+        let held = self.kept();
+        let mut frozen = held.clone().unwrap_or_else(|| FrozenBlocks {
+            model: self.model.to_owned(),
+            archives: state.n_archives,
+            history_after: state.history_after,
+            prompts: BTreeMap::new(),
+        });
+        let blocks = frozen.prompts.entry(pass.prompt().to_owned()).or_default();
+        blocks.extend(
+            shown.into_iter().map(|it| (it.name.to_string(), FrozenBody { hash: it.hash, body: it.body })),
+        );
+        (held.as_ref() != Some(&frozen)).then(|| NewItem::note(KEY, Some(json!(frozen))))
+    }
+}
+
+/// Returns the item that removes all frozen blocks, so that the next turn evaluates its prefix again.
+pub(crate) fn thawed() -> NewItem {
+    NewItem::note(KEY, Some(json!({"anew": true})))
+}
+
+/// Whether all frozen blocks were removed and none was added since.
+pub(crate) fn is_thawed(thread: &Snapshot) -> bool {
+    thread.note(KEY).is_some_and(|it| it["anew"] == true)
+}
