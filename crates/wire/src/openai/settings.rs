@@ -98,6 +98,20 @@ pub(crate) fn read_effort(name: &str, at: &str, losses: &mut Losses) -> Option<R
 /// The maximum number of stop sequences that the API accepts.
 const MAX_STOPS: usize = 4;
 
+/// Returns the output schema, unless the model does not support one.
+pub(crate) fn output_schema<'a>(
+    target: &Target,
+    request: &'a Request,
+    losses: &mut Losses,
+) -> Option<&'a Value> {
+    let schema = request.output.as_deref()?;
+    if target.facts.capabilities.structured_output == Some(false) {
+        losses.add("output", format!("`{}` does not support structured output, left out", target.model));
+        return None;
+    }
+    Some(schema)
+}
+
 /// Encodes the output schema.
 pub(super) fn encode_output(
     target: &Target,
@@ -105,11 +119,7 @@ pub(super) fn encode_output(
     body: &mut Map<String, Value>,
     losses: &mut Losses,
 ) {
-    let Some(schema) = &request.output else { return };
-    if target.facts.capabilities.structured_output == Some(false) {
-        losses.add("output", format!("`{}` does not support structured output, left out", target.model));
-        return;
-    }
+    let Some(schema) = output_schema(target, request, losses) else { return };
     let format = json!({"name": "answer", "schema": schema, "strict": is_strict(schema)});
     body.insert("response_format".to_owned(), json!({"type": "json_schema", "json_schema": format}));
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::loss::Losses;
 use crate::openai::schema::is_strict;
-use crate::openai::settings::{decode_format, effort, output_tokens, read_effort, sampling};
+use crate::openai::settings::{decode_format, effort, output_schema, output_tokens, read_effort, sampling};
 use crate::read::Place;
 use crate::{DecodeError, Target};
 
@@ -18,11 +18,7 @@ pub(super) fn encode_output(
     body: &mut Map<String, Value>,
     losses: &mut Losses,
 ) {
-    let Some(schema) = &request.output else { return };
-    if target.facts.capabilities.structured_output == Some(false) {
-        losses.add("output", format!("`{}` does not support structured output, left out", target.model));
-        return;
-    }
+    let Some(schema) = output_schema(target, request, losses) else { return };
     let strict = is_strict(schema);
     let format = json!({"type": "json_schema", "name": "answer", "schema": schema, "strict": strict});
     body.insert("text".to_owned(), json!({"format": format}));
