@@ -70,7 +70,8 @@ impl LoadedProject {
 /// Explains why a prompt or a flow can't be used.
 fn unusable(invalid: ErrorCode, what: &str, id: &str, err: ProjectError) -> Problem {
     let problem = Problem::from(err);
-    if problem.code().as_str().starts_with("unknown_") && problem.place().is_none() {
+    let is_missing = matches!(problem.code(), ErrorCode::UnknownPrompt | ErrorCode::UnknownFlow);
+    if is_missing && problem.place().is_none() {
         return problem;
     }
     // A fault of a file is not a fault of the request, so the file's own code is not used.

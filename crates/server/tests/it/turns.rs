@@ -85,14 +85,17 @@ async fn a_pass_of_a_session_is_what_its_next_turn_sends() {
     let scene = answering(&["Hello.", "You said hi."]).await;
     scene.session("demo").await;
     scene.turn("demo", "hi").await;
-    let body = json!({"session": "demo", "user": "what did I say?", "reminders": ["Be brief."]});
+    let image = json!({"type": "image", "media_type": "image/png", "data": "aGk="});
+    let user = json!([{"type": "text", "text": "what did I say?"}, image]);
+    let body = json!({"session": "demo", "user": user, "reminders": ["Be brief."]});
     let (status, resolved) =
         json_of(scene.post("/v1/prompts/chat/resolve", body.clone()).send().await.unwrap()).await;
     assert_eq!(status, 200, "{resolved}");
     let (_, explained) = json_of(scene.post("/v1/prompts/chat/inspect", body).send().await.unwrap()).await;
     assert_eq!(explained, resolved["explanation"]);
-    let turn = json!({"prompt": "chat", "user": "what did I say?", "reminders": ["Be brief."]});
-    scene.post("/v1/sessions/demo/turns", turn).send().await.unwrap();
+    let turn = json!({"prompt": "chat", "user": user, "reminders": ["Be brief."]});
+    let (status, ran) = json_of(scene.post("/v1/sessions/demo/turns", turn).send().await.unwrap()).await;
+    assert_eq!(status, 200, "{ran}");
     let (_, sent) = json_of(scene.get("/v1/passes/demo.2").send().await.unwrap()).await;
     assert_eq!(resolved["request"]["messages"], sent["request"]["messages"], "{sent}");
     let refused = async |body: serde_json::Value| {
