@@ -61,7 +61,7 @@ pub(crate) struct CacheState {
     /// Whether a new prefix was requested.
     pub(crate) refresh: bool,
     /// Whether the prefix was frozen in this turn. If so, the reasons to evaluate it again no longer apply.
-    pub(crate) is_pinned: bool,
+    pub(crate) is_frozen: bool,
     /// The decisions about edits to bytes that were sent before.
     pub(crate) edits: Vec<EditDecision>,
 }
@@ -141,7 +141,7 @@ impl Resolver {
             scope: self.spec.scope.clone(),
             cache: contexture_compose::CacheState {
                 frozen: self.moment(thread, &model).frozen(self.prompt.id()),
-                refresh: self.cache.refresh && !self.cache.is_pinned,
+                refresh: self.cache.refresh && !self.cache.is_frozen,
                 previous: self.cache.previous.clone(),
                 idle: self.cache.idle,
                 edits: self.cache.edits.clone(),
@@ -298,13 +298,13 @@ impl Resolver {
     /// Returns the facts that decide whether the frozen prefix is still valid.
     fn moment<'a>(&self, thread: &'a Snapshot, model: &'a str) -> FrozenCheck<'a> {
         let lifetime = self.facts(model).cache.map_or(ASSUMED_LIFETIME_S, |it| it.lifetime_s);
-        let CacheState { idle, refresh, is_pinned, .. } = self.cache;
+        let CacheState { idle, refresh, is_frozen, .. } = self.cache;
         FrozenCheck {
             thread,
             model,
-            idle: idle.filter(|_| !is_pinned).unwrap_or_default(),
+            idle: idle.filter(|_| !is_frozen).unwrap_or_default(),
             lifetime: Duration::from_secs(lifetime),
-            refresh: refresh && !is_pinned,
+            refresh: refresh && !is_frozen,
         }
     }
 

@@ -93,7 +93,7 @@ pub(super) async fn begin(
         false => Since::OtherWriter,
     };
     let frozen = if is_next { resolver.to_freeze(&before, &pass) } else { Vec::new() };
-    resolver.cache.is_pinned = is_next;
+    resolver.cache.is_frozen = is_next;
     if !is_next {
         // The other writer may have frozen the prefix and refreshed the provider's cache.
         resolver.cache.idle = None;

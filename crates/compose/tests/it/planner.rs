@@ -21,7 +21,7 @@ fn weighed(saves: u32, behind: u32, prospect: Prospect) -> String {
         weigh(&edit(saves, behind), &prospect);
     let chosen = if chosen { "yes" } else { "no" };
     format!(
-        "{chosen}: -{saves_tokens} in each, {breaks_tokens} anew, gains {gain:.4}, loses {loss:.4}; {reason}"
+        "{chosen}: -{saves_tokens} in each, {breaks_tokens} again, gains {gain:.4}, loses {loss:.4}; {reason}"
     )
 }
 
@@ -37,22 +37,22 @@ fn priced(calls: u32) -> Prospect {
 
 #[test]
 fn an_edit_pays_off_after_enough_calls() {
-    insta::assert_snapshot!(weighed(10_000, 20_000, calls(9)), @"no: -10000 in each, 10000 anew, gains 9000.0000, loses 9000.0000; 10000 fewer tokens in each of 9 calls are not worth reading 10000 tokens again (prices not known: cached reads taken as a tenth, writes as full reads)");
-    insta::assert_snapshot!(weighed(10_000, 20_000, calls(10)), @"yes: -10000 in each, 10000 anew, gains 10000.0000, loses 9000.0000; 10000 fewer tokens in each of 10 calls are worth more than reading 10000 tokens again (prices not known: cached reads taken as a tenth, writes as full reads)");
+    insta::assert_snapshot!(weighed(10_000, 20_000, calls(9)), @"no: -10000 in each, 10000 again, gains 9000.0000, loses 9000.0000; 10000 fewer tokens in each of 9 calls are not worth reading 10000 tokens again (prices not known: cached reads taken as a tenth, writes as full reads)");
+    insta::assert_snapshot!(weighed(10_000, 20_000, calls(10)), @"yes: -10000 in each, 10000 again, gains 10000.0000, loses 9000.0000; 10000 fewer tokens in each of 10 calls are worth more than reading 10000 tokens again (prices not known: cached reads taken as a tenth, writes as full reads)");
 }
 
 #[test]
 fn prices_decide_where_they_are_known() {
-    insta::assert_snapshot!(weighed(10_000, 20_000, priced(11)), @"no: -10000 in each, 10000 anew, gains 0.0330, loses 0.0345; 10000 fewer tokens in each of 11 calls are not worth reading 10000 tokens again");
-    insta::assert_snapshot!(weighed(10_000, 20_000, priced(12)), @"yes: -10000 in each, 10000 anew, gains 0.0360, loses 0.0345; 10000 fewer tokens in each of 12 calls are worth more than reading 10000 tokens again");
+    insta::assert_snapshot!(weighed(10_000, 20_000, priced(11)), @"no: -10000 in each, 10000 again, gains 0.0330, loses 0.0345; 10000 fewer tokens in each of 11 calls are not worth reading 10000 tokens again");
+    insta::assert_snapshot!(weighed(10_000, 20_000, priced(12)), @"yes: -10000 in each, 10000 again, gains 0.0360, loses 0.0345; 10000 fewer tokens in each of 12 calls are worth more than reading 10000 tokens again");
 }
 
 #[test]
 fn a_cold_cache_can_not_be_broken() {
     let idle = Prospect { idle: Some(Duration::from_secs(301)), ..calls(2) };
-    insta::assert_snapshot!(weighed(10, 20_000, idle.clone()), @"yes: -10 in each, 0 anew, gains 11.0000, loses 0.0000; the cache has expired, the edit costs nothing (prices not known: cached reads taken as a tenth, writes as full reads)");
-    insta::assert_snapshot!(weighed(0, 20_000, idle), @"no: -0 in each, 0 anew, gains 0.0000, loses 0.0000; the cache has expired, but the edit saves nothing (prices not known: cached reads taken as a tenth, writes as full reads)");
-    insta::assert_snapshot!(weighed(10, 20_000, Prospect { calls: 2, ..Prospect::default() }), @"yes: -10 in each, 0 anew, gains 20.0000, loses 0.0000; nothing is cached, the edit costs nothing (prices not known: cached reads taken as a tenth, writes as full reads)");
+    insta::assert_snapshot!(weighed(10, 20_000, idle.clone()), @"yes: -10 in each, 0 again, gains 11.0000, loses 0.0000; the cache has expired, the edit costs nothing (prices not known: cached reads taken as a tenth, writes as full reads)");
+    insta::assert_snapshot!(weighed(0, 20_000, idle), @"no: -0 in each, 0 again, gains 0.0000, loses 0.0000; the cache has expired, but the edit saves nothing (prices not known: cached reads taken as a tenth, writes as full reads)");
+    insta::assert_snapshot!(weighed(10, 20_000, Prospect { calls: 2, ..Prospect::default() }), @"yes: -10 in each, 0 again, gains 20.0000, loses 0.0000; nothing is cached, the edit costs nothing (prices not known: cached reads taken as a tenth, writes as full reads)");
 }
 
 #[test]

@@ -280,7 +280,7 @@ impl Executor {
         let pass = attend(&mut self.turn, &self.cancel, resolving).await?;
         let frozen = self.resolver.to_freeze(&snapshot, &pass);
         self.freeze(frozen).await?;
-        self.resolver.cache.is_pinned = true;
+        self.resolver.cache.is_frozen = true;
         Ok(pass)
     }
 
