@@ -45,9 +45,8 @@ async fn talk(path: &std::path::Path, key: &str, question: &str, answer: &str) -
 
     // The same turns as the history of a pass: their tokens were counted when they were appended.
     let prompt = Prompt::builder("support").system("You answer questions about orders.").build()?;
-    let options =
-        ResolveOptions::default().model("openai/gpt-5-mini").history(window.kept().cloned().collect());
-    let pass = prompt.resolve(options).await?;
+    let turns = window.kept().cloned().collect();
+    let pass = prompt.resolve(ResolveOptions::default().history(turns)).await?;
     for message in &pass.request().messages {
         println!("  {}: {}", message.role.as_str(), message.as_text().unwrap_or("…"));
     }
