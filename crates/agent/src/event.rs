@@ -222,6 +222,13 @@ pub struct Remark {
     pub message: String,
 }
 
+impl Remark {
+    /// Returns the event that warns of it.
+    pub(crate) fn event(&self) -> Event {
+        Event::Warning { source: self.source.clone(), message: self.message.clone() }
+    }
+}
+
 /// The sender of a run's events. Events without a receiver are dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Sink(UnboundedSender<Event>);

@@ -11,6 +11,7 @@
 //! ```
 
 mod agent;
+mod beside;
 mod checks;
 mod compaction;
 mod error;
@@ -22,6 +23,7 @@ mod request;
 mod run;
 mod spec;
 mod text;
+mod told;
 mod tool_call;
 mod tools;
 mod turn;
@@ -35,12 +37,13 @@ pub use compaction::{CompactionConfig, Summarized, Summarizer, SummaryCall};
 pub use error::{AgentError, ApprovalError, ClientToolError, ConstraintFailure};
 pub use event::{ApprovalRequest, CompactionReport, Event, Made, Remark, RunsOn};
 pub use outcome::{Ended, Outcome};
-pub use ports::{Called, Calling, InPlace, Offload, Secrets, Watcher};
+pub use ports::{Called, Calling, InPlace, Offload, Piece, Secrets, Watcher};
 pub use relief::CompactRequest;
 pub use request::resolve_reminded;
 pub use run::Run;
 pub use spec::{AnswerRequest, ResumePolicy, RunRequest, RunSpec};
 pub use tokio_util::sync::CancellationToken;
+pub use told::{EventView, ends_turn, is_answer};
 pub use tool_call::{ToolCallError, ToolRequest};
 pub use tools::{
     Before, ENGINE_TOOLS, HttpCaller, HttpReply, HttpRequest, HttpTool, HttpToolInvalid, Invocation,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use contexture_compose::{BoxFuture, Pass, Reconciliation};
 use contexture_history::TurnNo;
 use contexture_message::{StopReason, Usage};
-use contexture_session::Thread;
+use contexture_session::{Thread, UnfinishedText};
 use contexture_wire::Target;
 use futures::channel::oneshot;
 
@@ -50,8 +50,23 @@ pub trait Watcher: Send + Sync {
     /// A model is about to be called.
     fn calling(&self, call: &Calling<'_>);
 
+    /// A model said more, which is written nowhere yet; `answer` has it already. Scratch threads are not reported.
+    fn streamed(&self, _thread: &Thread, _answer: &UnfinishedText, _piece: Piece<'_>) {}
+
+    /// An answer that was streamed is whole or broke off, also without a result if its turn was dropped.
+    fn settled(&self, _thread: &Thread, _answer: &UnfinishedText) {}
+
     /// The model answered or failed.
     fn called(&self, call: &Calling<'_>, result: &Called);
+}
+
+/// A piece of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// Text.
+    Text(&'a str),
+    /// Readable thinking.
+    Thinking(&'a str),
 }
 
 /// A model call.

@@ -13,7 +13,7 @@ use contexture::compose::Prompt;
 use contexture::message::{Answer, Delta};
 use contexture::model::{Deltas, Model, ModelCall};
 use contexture::session::Sessions;
-use contexture::session::{MemoryStore, Records, SessionConfig, Store};
+use contexture::session::{Documents, MemoryStore, SessionConfig, Store};
 use contexture::store_sqlite::{SqliteConfig, SqliteStore};
 use contexture::{SystemNames, SystemTime, session_ports};
 use contexture_flow::{
@@ -71,13 +71,13 @@ impl Library for Shop {
     }
 }
 
-fn runtime<S: Store + Records>(store: Arc<S>, flow: &Flow) -> Result<Runtime, Box<dyn Error>> {
+fn runtime<S: Store + Documents>(store: Arc<S>, flow: &Flow) -> Result<Runtime, Box<dyn Error>> {
     let agent = Agent::builder(Says, Arc::new(SystemTime), NoSecrets).build()?;
     let prompt = Prompt::builder("chat").model("openai/gpt-5-mini").system("You are kind.").build()?;
     let flows = BTreeMap::from([(flow.id().to_owned(), flow.clone())]);
     Ok(Runtime::new(RuntimeParts {
         sessions: Sessions::new(store.clone(), session_ports(None), SessionConfig::default()),
-        records: store,
+        documents: store,
         time: Arc::new(SystemTime),
         names: Arc::new(SystemNames),
         library: Arc::new(Shop { agent, prompt, flows }),

@@ -49,9 +49,14 @@ environment:
   PEERS_SCRATCH       where the rendered text goes (else PEERS_DATA, else the system's temporary folder), and where
                       the stores are (else the system's temporary folder): a folder on a real disk
   CONTEXTURE_BENCH_STORE_URL  a PostgreSQL database for the store jobs and `serve`, instead of an SQLite file
+  CONTEXTURE_BENCH_SERVER     another build of this program whose server `serve` measures, to compare two versions
   CONTEXTURE_BENCH_PIECE_MS   how long the model of `serve` waits between the 40 pieces of an answer (default 5)
   PEERS_CELL_SECONDS  about how long to repeat a job (default 3)
 ";
+
+/// The allocator of the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -178,7 +183,7 @@ fn serve(n: &str, turns: Option<&str>) -> Result<(), Box<dyn Error>> {
         sessions: number(n, "sessions")?,
         turns: number(turns.unwrap_or("5000"), "turns")?,
         pause: Duration::from_millis(pause.unwrap_or(5)),
-        program: env::current_exe()?,
+        program: env::var_os("CONTEXTURE_BENCH_SERVER").map_or_else(env::current_exe, |it| Ok(it.into()))?,
         scratch: store_place().scratch,
     };
     let report = contexture_bench::serve::serve(&config)?;

@@ -22,6 +22,10 @@ use std::process::ExitCode;
 
 use setup::root;
 
+/// A turn of the server makes some thousand small allocations on many threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let screen = terminal::Screen::of_stdout();
     let (json, outcome) = match args::parse(std::env::args_os()) {

@@ -251,11 +251,15 @@ fn chosen_prompt(project: &Project, id: Option<&str>) -> Result<Prompt, Failure>
     }
 }
 
+/// How many threads a server keeps in memory after their last turn.
+const KEPT_THREADS: usize = 512;
+
 /// Returns the session settings of a configuration.
 pub(crate) fn session_config(config: &Config) -> SessionConfig {
     SessionConfig {
         history_window: usize::try_from(config.history_window.turns).unwrap_or(usize::MAX),
         lease: Duration::from_secs(config.server.lease_seconds.max(1)),
+        kept_threads: KEPT_THREADS,
         ..SessionConfig::default()
     }
 }

@@ -6,7 +6,7 @@ use contexture_agent::Agent;
 use contexture_compose::Prompt;
 use contexture_flow::{Flow, Library, Nodes, Runtime, RuntimeConfig, RuntimeParts};
 use contexture_project::Project;
-use contexture_session::{Records, Sessions};
+use contexture_session::{Documents, Sessions};
 
 use crate::sessions::{SystemNames, SystemTime};
 
@@ -37,7 +37,7 @@ impl Library for ProjectLibrary {
     }
 }
 
-/// Returns a runtime for flows that uses the machine's time and generated names. `records` is the store of the
+/// Returns a runtime for flows that uses the machine's time and generated names. `documents` is the store of the
 /// sessions.
 ///
 /// ```
@@ -89,12 +89,12 @@ impl Library for ProjectLibrary {
 pub fn flow_runtime(
     library: impl Library,
     sessions: Sessions,
-    records: Arc<dyn Records>,
+    documents: Arc<dyn Documents>,
     config: RuntimeConfig,
 ) -> Runtime {
     Runtime::new(RuntimeParts {
         sessions,
-        records,
+        documents,
         time: Arc::new(SystemTime),
         names: Arc::new(SystemNames),
         library: Arc::new(library),

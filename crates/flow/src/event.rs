@@ -1,4 +1,6 @@
 //! The log of a run is a list of these events; followers receive them.
+//!
+//! It refers to the turns that nodes work in and does not repeat what is said there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::keys::firing_key;
 use crate::port::fits;
 use crate::{NodeError, PortValue, Question, RunId, TurnRef};
 
@@ -86,6 +89,14 @@ pub enum RunEvent {
         /// The value of the answer.
         value: Value,
     },
+    /// A node continues with the answer to its wait.
+    #[serde(rename = "node.resume")]
+    NodeResume {
+        /// The node's id.
+        node: Arc<str>,
+        /// The number of the firing.
+        firing: u32,
+    },
     /// A node failed and is tried again.
     #[serde(rename = "node.retry")]
     NodeRetry {
@@ -98,7 +109,18 @@ pub enum RunEvent {
         /// The error of the last attempt.
         error: NodeError,
     },
-    /// Something happened in a node's model call.
+    /// A node works in a turn of a thread, whose log says what happens in it.
+    #[serde(rename = "node.turn")]
+    NodeTurn {
+        /// The node's id.
+        node: Arc<str>,
+        /// The number of the firing.
+        firing: u32,
+        /// The turn.
+        #[serde(flatten)]
+        turn: TurnRef,
+    },
+    /// Something happens in a node's model call. It is told at once and is not in the log.
     #[serde(rename = "node.event")]
     NodeEvent {
         /// The node's id.
@@ -145,6 +167,16 @@ pub enum RunEvent {
 }
 
 impl RunEvent {
+    /// Returns the thread and the idempotency key of the turn that a node of the run has if it starts here and runs one.
+    pub fn turn_to_come(&self, run: &RunId) -> Option<(&ThreadId, String)> {
+        match self {
+            RunEvent::NodeStart { node, firing, thread: Some(thread), .. } => {
+                Some((thread, firing_key(run, node, *firing)))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the event's name, such as `node.start`.
     pub fn name(&self) -> &'static str {
         match self {
@@ -155,7 +187,9 @@ impl RunEvent {
             RunEvent::NodePull { .. } => "node.pull",
             RunEvent::NodeWait { .. } => "node.wait",
             RunEvent::NodeAnswer { .. } => "node.answer",
+            RunEvent::NodeResume { .. } => "node.resume",
             RunEvent::NodeRetry { .. } => "node.retry",
+            RunEvent::NodeTurn { .. } => "node.turn",
             RunEvent::NodeEvent { .. } => "node.event",
             RunEvent::NodeEnd { .. } => "node.end",
             RunEvent::RunWait { .. } => "run.wait",
@@ -163,6 +197,9 @@ impl RunEvent {
         }
     }
 }
+
+/// How long the id of a wait may be: a store need not take longer ones as keys.
+const MAX_ID_BYTES: usize = 576;
 
 /// An open wait of a run. An answer names its id.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -177,6 +214,27 @@ pub struct Wait {
 }
 
 impl Wait {
+    /// Returns the id of a node's wait: the node, the firing, and the number of the wait.
+    pub(crate) fn id_of(node: &str, firing: u32, n_waits: u32) -> String {
+        // Names contain no colon, so ids are unique. The id is part of URLs, so it must not contain a slash.
+        let node = node.replace('/', ":");
+        match n_waits {
+            0 => format!("{node}.{firing}"),
+            n => format!("{node}.{firing}.{}", u64::from(n) + 1),
+        }
+    }
+
+    /// Returns the node and the firing that an id names, if it can be one.
+    pub(crate) fn place_of(id: &str) -> Option<(String, u32)> {
+        let fine = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '-' | ':' | '.');
+        if id.len() > MAX_ID_BYTES || !id.chars().all(fine) {
+            return None;
+        }
+        let (node, rest) = id.split_once('.')?;
+        let firing = rest.split('.').next()?.parse().ok()?;
+        Some((node.replace(':', "/"), firing))
+    }
+
     /// Returns why a value is not a valid answer.
     pub fn check(&self, value: &Value) -> Result<(), String> {
         fits(&self.asked.schema, value)

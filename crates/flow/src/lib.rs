@@ -46,6 +46,6 @@ pub use port::value::PortValue;
 pub use port::{DataType, JsonType, Port, PortType};
 pub use run::{
     DamagedRun, ForgetReport, RunError, RunInfo, RunList, RunPage, RunStart, Runtime, RuntimeConfig,
-    RuntimeParts, delete_session,
+    RuntimeParts,
 };
 pub use step::{Answer, NodeError, Question, QuestionKind, Step, TurnRef};

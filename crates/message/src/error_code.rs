@@ -118,7 +118,6 @@ codes! {
     TurnInProgress = "turn_in_progress" / Contention,
     LeaseLost = "lease_lost" / Contention,
     Cancelled = "cancelled" / Contention,
-    EventsExpired = "events_expired" / Gone,
     PassExpired = "pass_expired" / Gone,
     BodyTooLarge = "body_too_large" / TooLarge,
     MediaTypeUnsupported = "media_type_unsupported" / UnsupportedMedia,

@@ -81,7 +81,16 @@ impl Postgres {
     /// Starts the server again at the same address, after [`kill`](Self::kill) or [`stop`](Self::stop).
     pub fn restart(&mut self) -> Result<(), String> {
         self.kill();
-        self.serve()
+        let started = Instant::now();
+        loop {
+            match self.serve() {
+                // A killed process, or one that was just being started, is not quite gone yet.
+                Err(err) if err.contains("shared memory block") && started.elapsed() < START_TIME => {
+                    sleep(Duration::from_millis(20));
+                }
+                done => return done,
+            }
+        }
     }
 
     fn init_cluster(&self) -> Result<(), String> {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use contexture_flow::Runtime;
 use contexture_project::ServerConfig;
-use contexture_session::{Names, Records, Sessions, Time};
+use contexture_session::{Documents, Names, Sessions, Time};
 use tokio_util::sync::CancellationToken;
 
 use crate::Caller;
-use crate::events::writer::EventWriter;
+use crate::events::live::LiveAnswers;
 use crate::flows::Drivers;
 use crate::gate::Gate;
 use crate::loaded_project::{AgentMaker, CurrentProject, LoadedProject};
@@ -28,10 +28,10 @@ pub(crate) struct Inner {
     pub(crate) loaded: Arc<CurrentProject>,
     pub(crate) config: ServerConfig,
     pub(crate) sessions: Sessions,
-    pub(crate) records: Arc<dyn Records>,
+    pub(crate) documents: Arc<dyn Documents>,
     pub(crate) time: Arc<dyn Time>,
     pub(crate) names: Arc<dyn Names>,
-    pub(crate) event_writer: EventWriter,
+    pub(crate) live: LiveAnswers,
     pub(crate) running_turns: RunningTurns,
     pub(crate) drivers: Drivers,
     pub(crate) recorder: PassRecorder,

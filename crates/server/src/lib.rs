@@ -5,13 +5,13 @@
 //!
 //! ```text
 //! limits ─▶ who calls (Caller) ─▶ route ─┬─▶ sessions, threads, passes …: read or write the store, answer
-//!                                        ├─▶ turns: RunningTurns drives the agent ─▶ events ─▶ EventWriter ─▶ store ─▶ SSE
-//!                                        └─▶ flows: Drivers drives runs ─▶ their logs in the store ─▶ SSE
+//!                                        ├─▶ turns: RunningTurns drives the agent ─▶ its thread's log ─▶ Follow ─▶ SSE
+//!                                        └─▶ flows: Drivers drives runs ─▶ their logs ─▶ Follow ─▶ SSE
 //! ```
 //!
-//! A turn belongs to the server, not to the connection that requested it. All its events go through
-//! `events::writer`, which commits them to the store before they are published, so a client can continue
-//! after any event, on any instance. Nothing here reads the environment; time, names and secrets are passed in.
+//! A turn belongs to the server, not to the connection that requested it. Its events are a view of the log
+//! (`events::follower`), and its text is told before it is written (`events::live`), so a client can continue after any
+//! event, on any instance. Nothing here reads the environment; time, names and secrets are passed in.
 //!
 //! Modules use only those above them:
 //!
@@ -21,7 +21,7 @@
 //! ops · passes               audit log, metrics, readiness, traces · requests to models, stored
 //! gate · running_turns · flows   keys and limits · turns and runs that this instance drives
 //! app                        the state shared by all requests
-//! layers · background        middleware · tasks: lost turns, commands of other instances, pruning, reloading
+//! layers · background        middleware · tasks: lost turns, pruning, reloading
 //! routes                     one module for each noun; `chat` is for OpenAI's clients, `openapi` the document
 //! server · listen            the server as a whole · connections
 //! ```

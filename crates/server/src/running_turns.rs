@@ -7,25 +7,31 @@ use std::time::Duration;
 
 use contexture_agent::{Agent, AgentError, AnswerRequest, Decision, Event, Outcome, Run, RunRequest};
 use contexture_compose::Prompt;
-use contexture_history::TurnStatus;
-use contexture_message::{ErrorCode, Usage};
-use contexture_session::records::{Document, Writes};
-use contexture_session::{SessionKey, Thread, ThreadId, ThreadKey, Time};
+use contexture_history::{Application, Body, Item, TurnNo, Visibility};
+use contexture_message::ErrorCode;
+use contexture_session::{NewItem, Thread, ThreadId, ThreadKey};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::Problem;
-use crate::events::log::{RUNNING, TurnEvent, TurnKey, key_of};
-use crate::events::writer::EventWriter;
 use crate::ops::metrics::Metrics;
 
-/// The kind of the documents that store the request of a turn.
-pub(crate) const TURN: &str = "turn";
+/// The kind of the items that record the request of a turn.
+const REQUEST: &str = "contexture.request";
+/// How often a turn looks whether another instance has asked for its end.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Names a turn, once it has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TurnKey {
+    pub(crate) thread: ThreadId,
+    pub(crate) turn: TurnNo,
+}
 
 /// The work of the agent.
 #[derive(Debug)]
@@ -41,8 +47,6 @@ pub(crate) enum TurnJob {
 /// A turn to run.
 #[derive(Debug)]
 pub(crate) struct TurnTask {
-    /// The session that receives its events; turns outside a session publish none.
-    pub(crate) session: Option<SessionKey>,
     pub(crate) thread: Thread,
     pub(crate) prompt: Prompt,
     pub(crate) agent: Agent,
@@ -53,18 +57,28 @@ pub(crate) struct TurnTask {
     pub(crate) tap: Option<mpsc::UnboundedSender<Event>>,
 }
 
-/// The request of a turn, as stored.
+/// The request of a turn, as its log has it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct StoredTurnRequest {
-    pub(crate) prompt: String,
-    pub(crate) request: Value,
+struct StoredTurnRequest {
+    prompt: String,
+    request: Value,
+}
+
+/// Returns the request that an item records.
+pub(crate) fn request_in(item: &Item) -> Option<Value> {
+    match &item.body {
+        Body::Application(Application { kind, value }) if kind == REQUEST => {
+            StoredTurnRequest::deserialize(value).ok().map(|it| it.request)
+        }
+        _ => None,
+    }
 }
 
 /// A turn that was given to the server.
 pub(crate) struct TurnHandle {
     /// Resolves when the turn has begun; closed if the turn is refused before.
     pub(crate) turn_key: oneshot::Receiver<TurnKey>,
-    /// The outcome of the turn. By then all its events are written, unless the store refuses writes.
+    /// The outcome of the turn. By then its end is in the log, unless the store refuses writes.
     pub(crate) outcome: oneshot::Receiver<Result<Outcome, AgentError>>,
     /// Stops the turn.
     pub(crate) cancel: CancellationToken,
@@ -122,9 +136,7 @@ pub(crate) struct RunningTurns(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    event_writer: EventWriter,
-    time: Arc<dyn Time>,
-    running: Mutex<BTreeMap<(ThreadKey, String), CancellationToken>>,
+    running: Mutex<BTreeMap<(ThreadKey, TurnNo), CancellationToken>>,
     tasks: TaskTracker,
     /// Stops all of them.
     stop: CancellationToken,
@@ -133,14 +145,9 @@ struct Inner {
 }
 
 impl RunningTurns {
-    pub(crate) fn new(
-        event_writer: EventWriter,
-        time: Arc<dyn Time>,
-        timeout: Duration,
-        metrics: Metrics,
-    ) -> Self {
+    pub(crate) fn new(timeout: Duration, metrics: Metrics) -> Self {
         let (running, tasks, stop) = (Mutex::default(), TaskTracker::new(), CancellationToken::new());
-        Self(Arc::new(Inner { event_writer, time, running, tasks, stop, timeout, metrics }))
+        Self(Arc::new(Inner { running, tasks, stop, timeout, metrics }))
     }
 
     /// Whether no more turns are begun.
@@ -148,7 +155,7 @@ impl RunningTurns {
         self.0.tasks.is_closed()
     }
 
-    fn running(&self) -> MutexGuard<'_, BTreeMap<(ThreadKey, String), CancellationToken>> {
+    fn running(&self) -> MutexGuard<'_, BTreeMap<(ThreadKey, TurnNo), CancellationToken>> {
         self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -166,7 +173,15 @@ impl RunningTurns {
         }
         let cancel = self.0.stop.child_token();
         match &mut task.job {
-            TurnJob::Run(request) => request.cancel = cancel.clone(),
+            TurnJob::Run(request) => {
+                request.cancel = cancel.clone();
+                let asked = task
+                    .asked
+                    .map(|request| StoredTurnRequest { prompt: task.prompt.id().to_owned(), request });
+                let asked =
+                    asked.map(|it| NewItem::application(REQUEST, json!(it)).visibility(Visibility::NONE));
+                request.items.extend(asked);
+            }
             TurnJob::Decide(_, token) => *token = cancel.clone(),
             TurnJob::Answer(request) => request.cancel = cancel.clone(),
         }
@@ -177,19 +192,12 @@ impl RunningTurns {
         let stop_cause = StopCause { timed_out: Arc::default(), stop, timeout };
         let driver = TurnDriver {
             running_turns: self.clone(),
-            key: task.thread.key().clone(),
-            session: task.session,
-            asked: task
-                .asked
-                .map(|request| StoredTurnRequest { prompt: task.prompt.id().to_owned(), request }),
+            thread: task.thread.clone(),
             tap: task.tap,
             tokens: tokens.clone(),
             cancel: cancel.clone(),
             started_sender: Some(started_sender),
             turn_key: None,
-            buffered: Vec::new(),
-            has_ended: false,
-            usage: Usage::default(),
             timed_out: Arc::clone(&stop_cause.timed_out),
         };
         let run = match task.job {
@@ -209,15 +217,10 @@ impl RunningTurns {
         Ok(TurnHandle { turn_key, outcome, cancel, tokens, stop_cause })
     }
 
-    /// Whether a turn runs here.
-    pub(crate) fn is_running(&self, thread: &ThreadKey, turn: &str) -> bool {
-        self.running().contains_key(&(thread.clone(), turn.to_owned()))
-    }
-
     /// Stops a turn that runs here. Returns whether there was one.
-    pub(crate) fn cancel(&self, thread: &ThreadKey, turn: &str) -> bool {
+    pub(crate) fn cancel(&self, thread: &ThreadKey, turn: TurnNo) -> bool {
         let running = self.running();
-        let token = running.get(&(thread.clone(), turn.to_owned()));
+        let token = running.get(&(thread.clone(), turn));
         token.inspect(|it| it.cancel()).is_some()
     }
 
@@ -235,20 +238,12 @@ impl RunningTurns {
 /// Sees one turn through.
 struct TurnDriver {
     running_turns: RunningTurns,
-    key: ThreadKey,
-    session: Option<SessionKey>,
-    asked: Option<StoredTurnRequest>,
+    thread: Thread,
     tap: Option<mpsc::UnboundedSender<Event>>,
     tokens: ApprovalTokens,
     cancel: CancellationToken,
     started_sender: Option<oneshot::Sender<TurnKey>>,
-    turn_key: Option<TurnKey>,
-    /// Events from before the turn began.
-    buffered: Vec<Event>,
-    /// Whether its end event was emitted.
-    has_ended: bool,
-    /// The usage of its model calls so far.
-    usage: Usage,
+    turn_key: Option<(ThreadKey, TurnNo)>,
     /// Whether it took too long.
     timed_out: Arc<AtomicBool>,
 }
@@ -258,9 +253,11 @@ impl TurnDriver {
         let started = tokio::time::Instant::now();
         let timeout = tokio::time::sleep(self.running_turns.0.timeout);
         let mut timeout = std::pin::pin!(timeout);
+        let mut look = tokio::time::interval_at(started + LOOK_EVERY, LOOK_EVERY);
         let mut waits = true;
         loop {
             tokio::select! {
+                biased;
                 event = run.next() => match event {
                     Some(event) => self.on_event(event),
                     None => break,
@@ -269,6 +266,12 @@ impl TurnDriver {
                     waits = false;
                     self.timed_out.store(true, Ordering::Relaxed);
                     self.cancel.cancel();
+                }
+                _ = look.tick(), if waits => {
+                    if self.is_stop_requested().await {
+                        waits = false;
+                        self.cancel.cancel();
+                    }
                 }
             }
         }
@@ -281,94 +284,38 @@ impl TurnDriver {
             Err(_) => "failed",
         };
         self.running_turns.0.metrics.turn(status, started.elapsed());
-        self.end(result.as_ref().err());
-        self.running_turns.0.event_writer.flush_with_timeout().await;
-        // Only now: the sweep for lost turns skips turns that are registered here.
-        self.unregister();
+        if let Some(turn_key) = &self.turn_key {
+            self.running_turns.running().remove(turn_key);
+        }
         result
     }
 
     fn on_event(&mut self, event: Event) {
         self.running_turns.0.metrics.observe_event(&event);
         self.tokens.add(&event);
-        self.note(&event);
-        if let Event::TurnStart { thread, turn } = &event
-            && self.turn_key.is_none()
-        {
+        if let Event::TurnStart { thread, turn } = &event {
             self.begin(thread, turn);
         }
         if let Some(tap) = &self.tap {
-            let _ = tap.send(event.clone());
-        }
-        match (&self.turn_key, &self.session) {
-            (Some(_), Some(_)) => self.emit(event),
-            // A turn that never began was refused: only its caller learns why.
-            (None, Some(_)) => self.buffered.push(event),
-            (_, None) => {}
+            let _ = tap.send(event);
         }
     }
 
     fn begin(&mut self, thread: &str, turn: &str) {
-        let thread = ThreadId::parse(thread).unwrap_or_else(|_| self.key.thread.clone());
-        self.key.thread = thread.clone();
-        let turn_key = TurnKey { thread, turn: turn.to_owned() };
-        self.running_turns.running().insert((self.key.clone(), turn_key.turn.clone()), self.cancel.clone());
-        self.turn_key = Some(turn_key.clone());
-        if let Some(session) = &self.session {
-            let at = self.running_turns.0.time.now();
-            let put = |kind: &str, data: String| Document { key: key_of(session, kind, &turn_key), at, data };
-            let asked = self.asked.as_ref().and_then(|it| serde_json::to_string(it).ok());
-            let running = put(RUNNING, String::new());
-            let puts = [running].into_iter().chain(asked.map(|it| put(TURN, it))).collect();
-            self.running_turns.0.event_writer.write(Writes { puts, ..Writes::default() });
-        }
-        for event in std::mem::take(&mut self.buffered) {
-            self.emit(event);
-        }
+        let key = self.thread.key().clone();
+        let thread = ThreadId::parse(thread).unwrap_or_else(|_| key.thread.clone());
+        let Some(turn) = TurnNo::parse(turn) else { return };
+        let place = (ThreadKey { thread: thread.clone(), ..key }, turn);
+        self.running_turns.running().insert(place.clone(), self.cancel.clone());
+        self.turn_key = Some(place);
         if let Some(sender) = self.started_sender.take() {
-            let _ = sender.send(turn_key);
+            let _ = sender.send(TurnKey { thread, turn });
         }
     }
 
-    fn emit(&self, event: Event) {
-        let (Some(session), Some(turn_key)) = (&self.session, &self.turn_key) else { return };
-        self.running_turns.0.event_writer.emit(TurnEvent {
-            session: session.clone(),
-            turn_key: turn_key.clone(),
-            event,
-        });
-    }
-
-    /// Notes what is needed for the end of a turn that breaks off.
-    fn note(&mut self, event: &Event) {
-        match event {
-            Event::TurnEnd { .. } => self.has_ended = true,
-            Event::ContextUsage { input_tokens, output_tokens, cache_read_tokens, .. } => {
-                self.usage += Usage {
-                    input_tokens: *input_tokens,
-                    output_tokens: *output_tokens,
-                    cache_read_tokens: *cache_read_tokens,
-                    ..Usage::default()
-                };
-            }
-            _ => {}
-        }
-    }
-
-    /// Emits the end of a turn that broke off, so that every started turn has one. If the end is not on record, the
-    /// instance that closes the turn publishes it, and no other.
-    fn end(&self, err: Option<&AgentError>) {
-        let is_unrecorded = matches!(err, Some(AgentError::Unrecorded(_)));
-        if let Some(err) = err.filter(|_| !self.has_ended && !is_unrecorded) {
-            let status = if err.is_cancelled() { TurnStatus::Interrupted } else { TurnStatus::Failed };
-            let (reason, usage) = (Some(err.to_string()), self.usage);
-            self.emit(Event::TurnEnd { status, reason, usage, client_calls: Vec::new() });
-        }
-    }
-
-    fn unregister(&self) {
-        if let Some(turn_key) = &self.turn_key {
-            self.running_turns.running().remove(&(self.key.clone(), turn_key.turn.clone()));
-        }
+    /// Whether another instance has asked for the end of the turn.
+    async fn is_stop_requested(&self) -> bool {
+        let Some((key, turn)) = &self.turn_key else { return false };
+        self.thread.is_stop_requested(&key.thread, *turn).await.unwrap_or(false)
     }
 }

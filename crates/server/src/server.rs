@@ -6,14 +6,13 @@ use std::time::Duration;
 use axum::Router;
 use contexture_flow::{Runtime, RuntimeConfig, RuntimeParts};
 use contexture_project::{Project, ServerConfig};
-use contexture_session::{Names, Records, Sessions, StoreError, Time};
+use contexture_session::{Documents, Names, Sessions, StoreError, Time};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Inner};
-use crate::background::lost_turns::StreamedTextRecovery;
-use crate::events::writer::EventWriter;
+use crate::events::live::LiveAnswers;
 use crate::flows::{Drivers, ProjectLibrary};
-use crate::gate::Gate;
+use crate::gate::{Gate, Keys};
 use crate::loaded_project::{AgentMaker, CurrentProject, LoadedProject};
 use crate::ops::audit::{Audit, AuditEvent, SERVER};
 use crate::ops::metrics::Metrics;
@@ -24,6 +23,9 @@ use crate::routes::{self, chat, openapi, ops};
 use crate::running_turns::RunningTurns;
 use crate::{background, layers};
 
+/// How long the end of the server waits for a store that takes nothing.
+const FLUSH: Duration = Duration::from_secs(5);
+
 /// The dependencies of a server.
 pub struct Parts {
     /// The prompts and the configuration.
@@ -32,8 +34,8 @@ pub struct Parts {
     pub agent: AgentMaker,
     /// The sessions, of any tenant.
     pub sessions: Sessions,
-    /// The store of events, passes, keys and the audit log, which is that of the sessions.
-    pub records: Arc<dyn Records>,
+    /// The documents beside the sessions, such as keys, in the same store.
+    pub documents: Arc<dyn Documents>,
     /// Provides the time.
     pub time: Arc<dyn Time>,
     /// Generates names.
@@ -49,32 +51,30 @@ pub struct Server {
 impl Server {
     /// Makes a server. Fails if the agent can't be made.
     pub fn new(parts: Parts) -> Result<Self, String> {
-        let Parts { project, agent, sessions, records, time, names } = parts;
+        let Parts { project, agent, sessions, documents, time, names } = parts;
         let config = project.config().server.clone();
-        let recovery = StreamedTextRecovery { records: Arc::clone(&records), time: Arc::clone(&time) };
-        sessions.set_lost_turn_recovery(Arc::new(recovery));
-        let event_writer = EventWriter::new(Arc::clone(&records), Arc::clone(&time), Arc::clone(&names));
+        let (store, live) = (sessions.store(), LiveAnswers::default());
         let metrics = Metrics::default();
         let watchers = Watchers::default().and(Arc::new(metrics.clone()));
         let turn_timeout = Duration::from_secs(config.turn_timeout_seconds);
-        let recorder = PassRecorder::new(event_writer.clone(), Arc::clone(&time), Arc::clone(&names));
-        let watchers = watchers.and(Arc::new(recorder.clone()));
-        let running_turns =
-            RunningTurns::new(event_writer.clone(), Arc::clone(&time), turn_timeout, metrics.clone());
+        let recorder = PassRecorder::new(Arc::clone(store), Arc::clone(&time));
+        let watchers = watchers.and(Arc::new(recorder.clone())).and(Arc::new(live.clone()));
+        let running_turns = RunningTurns::new(turn_timeout, metrics.clone());
         let loaded = LoadedProject::load(project.clone(), project.faults(), &agent, watchers.clone())?;
         let loaded = Arc::new(CurrentProject::new(loaded));
         let library = ProjectLibrary { loaded: Arc::clone(&loaded), metrics: metrics.clone() };
         let runtime = Runtime::new(RuntimeParts {
             sessions: sessions.clone(),
-            records: Arc::clone(&records),
+            documents: Arc::clone(&documents),
             time: Arc::clone(&time),
             names: Arc::clone(&names),
             library: Arc::new(library),
             config: runtime_config(&config),
         });
         let drivers = Drivers::new(runtime, config.max_flow_runs);
-        let gate = Gate::new(Arc::clone(&records), Arc::clone(&time), &config);
-        let audit = Audit::new(event_writer.clone(), Arc::clone(&time));
+        let keys = Keys::new(Arc::clone(store), Arc::clone(&documents));
+        let gate = Gate::new(keys, Arc::clone(&time), &config);
+        let audit = Audit::new(Arc::clone(store), Arc::clone(&time));
         let inner = Inner {
             gate,
             audit,
@@ -83,10 +83,10 @@ impl Server {
             loaded,
             config,
             sessions,
-            records,
+            documents,
             time,
             names,
-            event_writer,
+            live,
             running_turns,
             drivers,
             recorder,
@@ -135,7 +135,10 @@ impl Server {
     pub async fn stop(&self) {
         let grace = Duration::from_secs(self.app.0.config.shutdown_grace_seconds);
         tokio::join!(self.app.0.running_turns.stop(grace), self.app.0.drivers.stop(grace));
-        self.app.0.event_writer.flush_with_timeout().await;
+        let written = async { tokio::join!(self.app.0.recorder.flush(), self.app.0.audit.flush()) };
+        if tokio::time::timeout(FLUSH, written).await.is_err() {
+            tracing::error!("the store takes no writes: some passes and audit records are lost");
+        }
         self.app.0.stop.cancel();
     }
 }

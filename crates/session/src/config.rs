@@ -37,11 +37,14 @@ pub struct SessionConfig {
     pub queue: usize,
     /// How long a writer waits for one in another process.
     pub wait: Duration,
+    /// How many threads stay in memory after their last use, so that the next one need not read them again.
+    pub kept_threads: usize,
 }
 
 impl Default for SessionConfig {
     fn default() -> Self {
-        Self { history_window: 50, lease: Duration::from_secs(30), queue: 256, wait: Duration::from_secs(60) }
+        let (lease, wait) = (Duration::from_secs(30), Duration::from_secs(60));
+        Self { history_window: 50, lease, queue: 256, wait, kept_threads: 0 }
     }
 }
 

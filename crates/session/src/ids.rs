@@ -130,6 +130,16 @@ impl SessionId {
     pub fn main(&self) -> ThreadId {
         ThreadId(Arc::clone(&self.0))
     }
+
+    /// Returns the name of the log of one of its runs. No thread has such a name.
+    pub fn run(&self, name: &str) -> ThreadId {
+        ThreadId(format!("{self}//{name}").into())
+    }
+
+    /// Returns the name of one of its journals. Neither a thread nor a run has such a name.
+    pub fn journal(&self, name: &str) -> ThreadId {
+        ThreadId(format!("{self}///{name}").into())
+    }
 }
 
 impl ThreadId {
@@ -137,6 +147,11 @@ impl ThreadId {
     pub fn session(&self) -> SessionId {
         let name = self.0.split_once('/').map_or(&*self.0, |(session, _)| session);
         SessionId(Arc::from(name))
+    }
+
+    /// Returns its name within its session: empty for the main thread.
+    pub fn own_name(&self) -> &str {
+        self.0.split_once('/').map_or("", |(_, name)| name.trim_start_matches('/'))
     }
 }
 
@@ -162,29 +177,6 @@ impl SessionKey {
     /// Returns the key of the session's main thread.
     pub fn main(&self) -> ThreadKey {
         ThreadKey { tenant: self.tenant.clone(), thread: self.session.main() }
-    }
-}
-
-/// The key of a stream.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamKey {
-    /// The owner.
-    pub tenant: Tenant,
-    /// The session that it belongs to, if it belongs to one.
-    pub session: Option<SessionId>,
-    /// The kind, such as `events`: at most [`MAX_KIND_BYTES`].
-    pub kind: String,
-}
-
-impl StreamKey {
-    /// Returns the key of a stream of a session.
-    pub fn of_session(tenant: &Tenant, session: &SessionId, kind: &str) -> Self {
-        Self { tenant: tenant.clone(), session: Some(session.clone()), kind: kind.to_owned() }
-    }
-
-    /// Returns the key of a stream that belongs to no session.
-    pub fn of_tenant(tenant: &Tenant, kind: &str) -> Self {
-        Self { tenant: tenant.clone(), session: None, kind: kind.to_owned() }
     }
 }
 

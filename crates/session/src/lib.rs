@@ -23,6 +23,7 @@ mod config;
 pub mod conformance;
 mod error;
 mod ids;
+mod journal;
 mod live;
 mod log;
 mod memory;
@@ -33,29 +34,29 @@ mod view;
 
 pub use config::{Names, Policy, Ports, SessionConfig, Time};
 pub use error::SessionError;
-pub use ids::{
-    DocumentKey, IdInvalid, MAX_ID_BYTES, SessionId, SessionKey, StreamKey, Tenant, ThreadId, ThreadKey,
-};
-pub use live::lost_turns::LostTurnRecovery;
+pub use ids::{DocumentKey, IdInvalid, MAX_ID_BYTES, SessionId, SessionKey, Tenant, ThreadId, ThreadKey};
+pub use journal::{Journal, JournalRecord, record_item};
 pub use log::new_item::NewItem;
 pub use log::state::{ModelChoice, OpenTurn, State};
 pub use memory::MemoryStore;
 pub use sessions::transfer::{Imported, export, fork_session, import, list_all};
 pub use sessions::{IsolatedStart, Session, SessionStart, Sessions};
+pub use store::documents::{Document, DocumentList, Documents, Writes};
 pub use store::error::StoreError;
 pub use store::guard::{LeaseRefusal, LeaseRow};
-pub use store::records::{Document, DocumentList, Extent, NewRecord, Record, Records, Writes};
 pub use store::search::{Search, SearchHit};
 pub use store::span::BackwardScan;
+pub use store::surely::append_surely;
 pub use store::{
-    Append, Appended, Fence, ForkPoint, Guard, Head, KeyedTurn, Lease, NewSession, NewThread, NewestTurns,
-    SessionInfo, Span, Store, StoreFuture, ThreadInfo, ThreadKind, Usage,
+    Append, Appended, DueKind, FeedItem, Fence, ForkPoint, Guard, Head, KeyedTurn, Lease, Log, LogHead,
+    LogKind, LogList, LogState, NewLog, NewSession, NewestTurns, SessionInfo, Span, Store, StoreFuture,
+    ThreadInfo, UnfinishedText, Usage,
 };
-pub use store::{codec, pages, records, search};
+pub use store::{codec, documents, pages, search};
 pub use thread::Thread;
 pub use thread::archives::ArchiveInfo;
 pub use thread::outcome::TurnOutcome;
-pub use thread::turn::{Begun, RunningTurn, TurnConfig};
+pub use thread::turn::{Begun, RunningTurn, TurnConfig, TurnEnd, Unfinished};
 pub use view::omitted::OmittedTurns;
 pub use view::snapshot::Snapshot;
 pub use view::{NewArchive, View};

@@ -1,61 +1,82 @@
 //! Appends: one statement that changes everything or nothing.
 //!
-//! The thread's row is updated if the log ends where the writer expects, the guard admits the writer, and this program
+//! The log's row is updated if the log ends where the writer expects, the guard admits the writer, and this program
 //! still knows the tables; everything else is written from that row, so a refused append writes nothing. One statement
 //! is one transaction: one round trip and one disk sync. An append that archives something takes a few more
 //! statements, in one transaction.
 //!
-//! An append that lost its connection may have been carried out. It is tried again all the same: if it had been, it
-//! is refused, and then found in the log by its nonce.
+//! Numbers come from the row of the session's main log, which stays locked until the commit: later numbers become
+//! visible later. Rows are locked in this order: the log, the main log, large texts.
+//!
+//! An append that lost its connection may have been carried out. If it has a name it is tried again: if it had landed,
+//! it is refused, and then found in the log by its nonce. Otherwise the outcome is unknown.
 
 use std::collections::BTreeMap;
 
 use contexture_history::Seq;
 use contexture_session::codec::{self, Row};
 use contexture_session::search::archived_ranges;
-use contexture_session::{Append, Appended, Guard, StoreError, ThreadKey};
+use contexture_session::{Append, Appended, Guard, LogState, StoreError, ThreadKey};
 use deadpool_postgres::{Client, GenericClient};
 use tokio_postgres::types::ToSql;
 
 use crate::blobs::BlobParams;
-use crate::database::{Attempt, Database, begin};
+use crate::database::{Database, begin};
 use crate::failure::Failure;
-use crate::guard::{GuardParams, check_owner, held, refused};
-use crate::numbers::{from_sql, nonce, seq_to_sql, to_sql};
+use crate::guard::{GuardParams, check_owner, check_text, held, refused};
+use crate::numbers::{from_sql, seq_to_sql, to_sql};
 use crate::rows::RowParams;
 
-const PLAIN: &str = "\
-    WITH thread AS (
-        UPDATE {schema}.threads
-        SET end_seq = $7, turns = $8, state = $9, updated = greatest(updated, $10), {lease}
-        WHERE tenant = $1 AND thread = $2 AND end_seq = $6 AND {allowed} AND {current}
-        RETURNING lease_fence
+const APPEND: &str = "\
+    WITH log AS (
+        UPDATE {schema}.logs
+        SET end_seq = end_seq + $7, numbered = numbered + CASE kind WHEN 'main' THEN $7 ELSE 0 END,
+            turns = coalesce($8, turns), state = coalesce($9, state), needs_writer = coalesce($10, needs_writer),
+            updated = greatest(updated, $11),
+            oldest = CASE WHEN kind = 'journal' THEN coalesce(oldest, $12) END, {lease}
+        WHERE tenant = $1 AND thread = $2 AND end_seq = coalesce($6, end_seq) AND {allowed} AND {current}
+        RETURNING session, kind, end_seq, numbered, lease_fence
+    ), main AS (
+        UPDATE {schema}.logs AS main SET numbered = main.numbered + $7
+        FROM log WHERE main.tenant = $1 AND main.thread = log.session AND log.kind IN ('isolated', 'run')
+        RETURNING main.numbered
+    ), appended AS (
+        SELECT log.session, log.end_seq - $7 AS before, log.lease_fence,
+            CASE log.kind WHEN 'main' THEN log.numbered ELSE main.numbered END - $7 AS numbered,
+            CASE log.kind WHEN 'journal' THEN $12 END AS at
+        FROM log LEFT JOIN main ON true
     ), written AS (
-        INSERT INTO {schema}.commits (tenant, thread, nonce, first_seq, count, body, blobs)
-        SELECT $1, $2, $11, it.*
-        FROM thread, unnest($12::bigint[], $13::integer[], $14::text[], $15::text[]) AS it
+        INSERT INTO {schema}.commits
+            (tenant, thread, session, nonce, at, first_seq, number, count, body, blobs)
+        SELECT $1, $2, log.session, $13, log.at, log.before + it.before + 1, log.numbered + it.before + 1,
+            it.count, it.body, it.blobs
+        FROM appended AS log,
+            unnest($14::bigint[], $15::integer[], $16::text[], $17::text[]) AS it (before, count, body, blobs)
     ){more}
-    SELECT lease_fence FROM thread";
+    SELECT before + $7, coalesce(numbered + $7, 0), lease_fence{lazy} FROM appended";
 
 /// The additional work of an append with large texts or idempotency keys.
 const MORE: &str = ", stored AS (
         INSERT INTO {schema}.blobs AS blob (tenant, hash, body)
-        SELECT $1, it.* FROM thread, unnest($16::text[], $17::bytea[]) AS it
+        SELECT $1, it.* FROM log, unnest($18::text[], $19::bytea[]) AS it
         ON CONFLICT (tenant, hash) DO UPDATE SET hash = blob.hash
     ), referred AS (
         INSERT INTO {schema}.blob_refs (tenant, thread, hash)
-        SELECT $1, $2, it FROM thread, unnest($16::text[]) AS it
+        SELECT $1, $2, it FROM log, unnest($18::text[]) AS it
         ON CONFLICT DO NOTHING
     ), keyed AS (
         INSERT INTO {schema}.turn_keys (tenant, thread, key_hash, turn, began)
-        SELECT $1, $2, it.* FROM thread, unnest($18::text[], $19::bigint[], $20::bigint[]) AS it
+        SELECT $1, $2, it.* FROM log, unnest($20::text[], $21::bigint[], $22::bigint[]) AS it
         ON CONFLICT (tenant, thread, key_hash) DO UPDATE SET turn = excluded.turn, began = excluded.began
     )";
 
-const OURS: &str = "\
-    SELECT thread.lease_fence, coalesce(thread.lease_owner = $5::text, false) FROM {schema}.threads AS thread
+/// A column that makes the statement's transaction wait for no disk.
+pub(crate) const LAZY: &str = ", set_config('synchronous_commit', 'off', true)";
+
+const LANDED: &str = "\
+    SELECT row.number, log.lease_fence, coalesce(log.lease_owner = $5::text, false) FROM {schema}.logs AS log
     JOIN {schema}.commits AS row ON row.tenant = $1 AND row.thread = $2 AND row.first_seq = $3 AND row.nonce = $4
-    WHERE thread.tenant = $1 AND thread.thread = $2";
+    WHERE log.tenant = $1 AND log.thread = $2";
 
 /// Idempotency keys as columns.
 #[derive(Debug)]
@@ -80,11 +101,9 @@ impl KeyParams {
 
 /// An append, ready to be sent as often as it takes.
 #[derive(Debug)]
-struct Prepared<'a> {
+pub(crate) struct Prepared<'a> {
     key: &'a ThreadKey,
     append: &'a Append,
-    state: String,
-    nonce: i64,
     rows: RowParams<'a>,
     blobs: BlobParams<'a>,
     keys: KeyParams,
@@ -93,28 +112,23 @@ struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    fn new(key: &'a ThreadKey, append: &'a Append, rows: &'a [Row]) -> Result<Self, serde_json::Error> {
-        let state = serde_json::to_string(&append.state)?;
+    pub(crate) fn new(
+        key: &'a ThreadKey,
+        append: &'a Append,
+        rows: &'a [Row],
+    ) -> Result<Self, serde_json::Error> {
         let (blobs, keys) = (BlobParams::new(rows), KeyParams::new(append));
         let archived = archived_ranges(&append.items);
-        Ok(Prepared {
-            key,
-            append,
-            state,
-            nonce: nonce(),
-            rows: RowParams::new(rows)?,
-            blobs,
-            keys,
-            archived,
-        })
+        Ok(Prepared { key, append, rows: RowParams::new(rows)?, blobs, keys, archived })
     }
 
     fn is_plain(&self) -> bool {
         self.blobs.hashes.is_empty() && self.keys.hashes.is_empty()
     }
 
-    fn done(&self, fence: i64) -> Appended {
-        Appended { end: self.append.state.end, fence: held(&self.append.guard, fence) }
+    /// Returns the end that makes a repeated append recognisable.
+    fn named(&self) -> Option<Seq> {
+        self.append.expected.filter(|_| !self.append.nonce.is_empty())
     }
 }
 
@@ -122,50 +136,58 @@ impl Database {
     pub(crate) async fn append(&self, key: &ThreadKey, append: &Append) -> Result<Appended, StoreError> {
         append.check(key)?;
         check_owner(key, &append.guard)?;
-        let malformed = |err: serde_json::Error| StoreError::Malformed {
-            thread: key.thread.to_string(),
-            detail: err.to_string(),
-        };
-        let rows = codec::encode(&append.items).map_err(malformed)?;
-        let prepared = &Prepared::new(key, append, &rows).map_err(malformed)?;
-        self.run(|mut client, attempt| async move {
+        check_text(key, "the nonce", &append.nonce)?;
+        let rows = encoded(key, append)?;
+        let prepared = &Prepared::new(key, append, &rows).map_err(|err| malformed(key, &err))?;
+        self.run(|mut client, _| async move {
             let written = match prepared.archived.is_empty() {
-                true => self.write(&client, prepared).await?,
-                false => self.write_and_index(&mut client, prepared).await?,
+                true => self.write_append(&client, prepared).await,
+                false => self.write_and_index(&mut client, prepared).await,
             };
             match written {
-                Some(fence) => Ok(prepared.done(fence)),
-                None => self.not_written(&client, prepared, attempt).await,
+                Ok(Some(appended)) => Ok(appended),
+                Ok(None) => self.not_written(&client, prepared).await,
+                Err(err) if prepared.named().is_none() => Err(err.or_outcome_unknown()),
+                Err(err) => Err(err),
             }
         })
         .await
     }
 
-    /// Writes an append and returns the number of the last lease; nothing if it was refused.
-    async fn write(
+    /// Writes an append; returns nothing if it was refused.
+    pub(crate) async fn write_append(
         &self,
         client: &impl GenericClient,
         prepared: &Prepared<'_>,
-    ) -> Result<Option<i64>, Failure> {
-        let Prepared { key, append, state, nonce, rows, blobs, keys, .. } = prepared;
+    ) -> Result<Option<Appended>, Failure> {
+        let Prepared { key, append, rows, blobs, keys, .. } = prepared;
         let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
         let guard = GuardParams::new(&append.guard);
-        let (expected, end) = (seq_to_sql(append.expected), seq_to_sql(append.state.end));
-        let turns = to_sql(append.state.turn.0);
-        let updated = append.state.updated.0;
+        let (expected, count) = (append.expected.map(seq_to_sql), to_sql(append.items.len() as u64));
+        let state = append.state.as_ref();
+        let (turns, json) = (state.map(|it| to_sql(it.turns)), state.map(|it| &it.json));
+        let needs_writer = needs_writer(&append.guard, state);
+        let newest = append.items.iter().map(|it| it.at.0).max().unwrap_or_default();
+        let updated = state.map_or(newest, |it| it.updated.0.max(newest));
         let mut params: Vec<&(dyn ToSql + Sync)> =
-            vec![&tenant, &thread, &guard.owner, &guard.fence, &guard.ttl];
-        params.extend([&expected as &(dyn ToSql + Sync), &end, &turns, state, &updated, nonce]);
-        params.extend([&rows.first as &(dyn ToSql + Sync), &rows.count, &rows.body, &rows.places]);
+            vec![&tenant, &thread, &guard.owner, &guard.fence, &guard.ttl, &expected, &count];
+        params.extend([&turns as &(dyn ToSql + Sync), &json, &needs_writer, &updated, &newest]);
+        params.extend([&append.nonce as &(dyn ToSql + Sync), &rows.before, &rows.count]);
+        params.extend([&rows.body as &(dyn ToSql + Sync), &rows.places]);
         let mut more = "";
         if !prepared.is_plain() {
             more = MORE;
             params.extend([&blobs.hashes as &(dyn ToSql + Sync), &blobs.bodies]);
             params.extend([&keys.hashes as &(dyn ToSql + Sync), &keys.turns, &keys.began]);
         }
-        let statement = client.prepare_cached(&self.guarded_sql(&PLAIN.replace("{more}", more))).await?;
-        let row = client.query_opt(&statement, &params).await?;
-        Ok(row.map(|it| it.try_get(0)).transpose()?)
+        let text = APPEND.replace("{more}", more).replace("{lazy}", if append.lazy { LAZY } else { "" });
+        let statement = client.prepare_cached(&self.guarded_sql(&text)).await?;
+        let Some(row) = client.query_opt(&statement, &params).await? else { return Ok(None) };
+        Ok(Some(Appended {
+            end: Seq(from_sql(row.try_get(0)?)),
+            number: from_sql(row.try_get(1)?),
+            fence: held(&append.guard, row.try_get(2)?),
+        }))
     }
 
     /// Writes an append that archives something, and indexes it, in one transaction.
@@ -173,9 +195,9 @@ impl Database {
         &self,
         client: &mut Client,
         prepared: &Prepared<'_>,
-    ) -> Result<Option<i64>, Failure> {
+    ) -> Result<Option<Appended>, Failure> {
         let transaction = begin(client).await?;
-        let written = self.write(&transaction, prepared).await?;
+        let written = self.write_append(&transaction, prepared).await?;
         if written.is_some() {
             self.index(&transaction, prepared.key, &prepared.archived).await?;
             transaction.commit().await?;
@@ -185,51 +207,59 @@ impl Database {
         Ok(written)
     }
 
-    async fn not_written(
-        &self,
-        client: &Client,
-        prepared: &Prepared<'_>,
-        attempt: Attempt,
-    ) -> Result<Appended, Failure> {
+    async fn not_written(&self, client: &Client, prepared: &Prepared<'_>) -> Result<Appended, Failure> {
         let Prepared { key, append, .. } = prepared;
-        if attempt == Attempt::AfterLoss
-            && let Some(appended) = self.written_before(client, prepared).await?
+        if let Some(expected) = prepared.named()
+            && let Some(appended) = self.landed(client, prepared, expected).await?
         {
             return Ok(appended);
         }
         let current_lease = self.current_lease(client, key, &append.guard).await?;
-        if current_lease.is_allowed && current_lease.end != seq_to_sql(append.expected) {
-            return Err(StoreError::Conflict {
-                thread: key.thread.to_string(),
-                expected: append.expected,
-                found: Seq(from_sql(current_lease.end)),
+        match append.expected {
+            Some(expected) if current_lease.is_allowed && current_lease.end != seq_to_sql(expected) => {
+                let found = Seq(from_sql(current_lease.end));
+                Err(StoreError::Conflict { thread: key.thread.to_string(), expected, found }.into())
             }
-            .into());
+            _ => Err(refused(key, &append.guard, current_lease)),
         }
-        Err(refused(key, &append.guard, current_lease))
     }
 
-    /// Returns what an earlier attempt did, if it was carried out.
-    async fn written_before(
+    /// Returns the result of an append that was made before.
+    async fn landed(
         &self,
         client: &Client,
         prepared: &Prepared<'_>,
+        expected: Seq,
     ) -> Result<Option<Appended>, Failure> {
-        let Prepared { key, append, nonce, .. } = prepared;
-        let first = seq_to_sql(append.expected.next());
-        let owner = GuardParams::new(&append.guard).owner;
-        let statement = client.prepare_cached(&self.sql(OURS)).await?;
+        let Prepared { key, append, .. } = prepared;
         let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
-        let row = client.query_opt(&statement, &[&tenant, &thread, &first, nonce, &owner]).await?;
+        let first = seq_to_sql(expected.next());
+        let owner = GuardParams::new(&append.guard).owner;
+        let statement = client.prepare_cached(&self.sql(LANDED)).await?;
+        let row = client.query_opt(&statement, &[&tenant, &thread, &first, &append.nonce, &owner]).await?;
         let Some(row) = row else { return Ok(None) };
-        let (fence, is_owner): (i64, bool) = (row.try_get(0)?, row.try_get(1)?);
-        match &append.guard {
-            Guard::Hold { fence, .. } => Ok(Some(Appended { end: append.state.end, fence: Some(*fence) })),
-            // The items were written, but another writer has taken over the lease since.
-            Guard::Acquire { .. } if !is_owner => {
-                Err(StoreError::Held { thread: key.thread.to_string() }.into())
-            }
-            _ => Ok(Some(prepared.done(fence))),
-        }
+        let (number, current, is_owner): (Option<i64>, i64, bool) =
+            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let count = append.items.len() as u64;
+        let fence = match &append.guard {
+            Guard::Hold { fence, .. } => Some(*fence),
+            // Another writer may have taken the lease over since.
+            guard => held(guard, current).filter(|_| is_owner),
+        };
+        let number = number.map_or(0, |it| from_sql(it) + count - 1);
+        Ok(Some(Appended { end: expected.plus(count), fence, number }))
     }
+}
+
+fn needs_writer(guard: &Guard, state: Option<&LogState>) -> Option<bool> {
+    if *guard == Guard::Call { Some(true) } else { state.map(|it| it.needs_writer) }
+}
+
+/// Returns the rows of an append.
+pub(crate) fn encoded(key: &ThreadKey, append: &Append) -> Result<Vec<Row>, StoreError> {
+    codec::encode(&append.items).map_err(|err| malformed(key, &err))
+}
+
+pub(crate) fn malformed(key: &ThreadKey, err: &serde_json::Error) -> StoreError {
+    StoreError::Malformed { thread: key.thread.to_string(), detail: err.to_string() }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use contexture_history::search::{searchable, words};
 use contexture_history::{Item, Seq};
 use contexture_session::codec::{self, MAX_ITEMS};
-use contexture_session::{NewThread, ThreadKey};
+use contexture_session::{NewLog, ThreadKey};
 use deadpool_postgres::Transaction;
 
 use crate::database::Database;
@@ -149,14 +149,13 @@ impl Database {
         &self,
         transaction: &Transaction<'_>,
         from: &ThreadKey,
-        new: &NewThread,
+        new: &NewLog,
     ) -> Result<(), Failure> {
-        let archives = &new.state.archives;
-        if archives.is_empty() {
+        if new.archived.is_empty() {
             return Ok(());
         }
-        let firsts: Vec<i64> = archives.iter().map(|it| seq_to_sql(it.first)).collect();
-        let lasts: Vec<i64> = archives.iter().map(|it| seq_to_sql(it.last)).collect();
+        let (firsts, lasts): (Vec<i64>, Vec<i64>) =
+            new.archived.iter().map(|(first, last)| (seq_to_sql(*first), seq_to_sql(*last))).unzip();
         let (tenant, source, thread) = (from.tenant.as_str(), from.thread.as_str(), new.thread.as_str());
         let (old_word, new_word) = (thread_word(from), thread_word(&new.key()));
         let end = seq_to_sql(new.state.end);

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_session::codec::{Blob, BlobRef, Row};
-use contexture_session::{StoreError, Tenant};
+use contexture_session::{StoreError, Tenant, ThreadKey};
 use deadpool_postgres::{GenericClient, Transaction};
 
 use crate::database::Database;
@@ -24,6 +24,9 @@ const REMOVE: &str = "\
         SELECT FROM {schema}.blob_refs AS ref WHERE ref.tenant = $1 AND ref.hash = blob.hash
     )";
 
+const PLACES: &str = "\
+    SELECT first_seq, blobs FROM {schema}.commits WHERE tenant = $1 AND thread = $2 AND blobs IS NOT NULL";
+
 /// The large texts of rows, each once, in the order of their names.
 #[derive(Debug, Default)]
 pub(crate) struct BlobParams<'a> {
@@ -39,6 +42,16 @@ impl<'a> BlobParams<'a> {
         let (hashes, bodies) = unique.into_iter().unzip();
         BlobParams { hashes, bodies }
     }
+}
+
+/// Adds the hashes that a row with the columns `first_seq` and `blobs` refers to.
+pub(crate) fn add_hashes(hashes: &mut BTreeSet<String>, row: &tokio_postgres::Row) -> Result<(), Failure> {
+    let Some(places): Option<&str> = row.try_get("blobs")? else { return Ok(()) };
+    let first = row.try_get("first_seq")?;
+    let places: Vec<BlobRef> =
+        serde_json::from_str(places).map_err(|err| Failure::damaged_row(first, &err.into()))?;
+    hashes.extend(places.into_iter().map(|it| it.hash));
+    Ok(())
 }
 
 /// Texts by their hashes.
@@ -84,6 +97,20 @@ impl Database {
             Ok((hash, body))
         };
         rows.into_iter().map(text).collect()
+    }
+
+    /// Returns the hashes that the rows of a log refer to.
+    pub(crate) async fn hashes_of(
+        &self,
+        transaction: &Transaction<'_>,
+        key: &ThreadKey,
+    ) -> Result<BTreeSet<String>, Failure> {
+        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
+        let mut hashes = BTreeSet::new();
+        for row in transaction.query(&self.sql(PLACES), &[&tenant, &thread]).await? {
+            add_hashes(&mut hashes, &row)?;
+        }
+        Ok(hashes)
     }
 
     /// Removes those of the texts that nothing refers to any more.

@@ -1,32 +1,36 @@
-//! New sessions and threads.
+//! New sessions and logs.
 
-use contexture_session::{NewSession, NewThread, State, StoreError, ThreadKey};
-use deadpool_postgres::{Client, Transaction};
+use contexture_history::Seq;
+use contexture_session::{Append, Guard, LogState, NewLog, NewSession, State, StoreError, ThreadKey, codec};
+use deadpool_postgres::{Client, GenericClient, Transaction};
+use tokio_postgres::types::ToSql;
 
+use crate::append::{Prepared, encoded, malformed};
 use crate::database::{Attempt, Database, begin};
 use crate::failure::Failure;
 use crate::guard::check_text;
 use crate::numbers::{nonce, seq_to_sql, to_sql};
 
-/// A session and its main thread. If either exists, neither is written.
+/// A session and its main log. If either exists, neither is written.
 const SESSION: &str = "\
     WITH made AS (
         INSERT INTO {schema}.sessions (tenant, session, label, created, nonce)
         SELECT $1, $2, $3, $4, $6 WHERE {current}
         RETURNING tenant, session, label, created, nonce
     )
-    INSERT INTO {schema}.threads
-        (tenant, thread, session, main, label, created, updated, end_seq, turns, state, nonce)
-    SELECT tenant, session, session, true, label, created, created, 0, 0, $5, nonce FROM made";
+    INSERT INTO {schema}.logs
+        (tenant, thread, session, kind, label, created, updated, end_seq, turns, state, nonce)
+    SELECT tenant, session, session, 'main', label, created, created, 0, 0, $5, nonce FROM made";
 
-/// A thread, if its session exists; the session is locked against removal.
-const THREAD: &str = "\
-    INSERT INTO {schema}.threads
-        (tenant, thread, session, main, label, base_thread, base_seq, created, updated, end_seq, turns, state, nonce)
-    SELECT tenant, $3, session, false, $4, $5, $6, $7::bigint, greatest($7::bigint, $8), $9, $10, $11, $12
-    FROM {schema}.sessions WHERE tenant = $1 AND session = $2 FOR KEY SHARE";
+/// A log, if its session exists; the session is locked against removal.
+const LOG: &str = "\
+    INSERT INTO {schema}.logs
+        (tenant, thread, session, kind, label, base_thread, base_seq, created, updated, end_seq, turns, state,
+            needs_writer, start_hash, nonce)
+    SELECT tenant, $3, session, $4, $5, $6, $7, $8::bigint, greatest($8::bigint, $9), $10, $11, $12, $13, $14, $15
+    FROM {schema}.sessions WHERE tenant = $1 AND session = $2 AND {current} FOR KEY SHARE";
 
-const NONCE: &str = "SELECT nonce FROM {schema}.threads WHERE tenant = $1 AND thread = $2";
+const NONCE: &str = "SELECT nonce FROM {schema}.logs WHERE tenant = $1 AND thread = $2";
 
 impl Database {
     pub(crate) async fn create_session(&self, session: &NewSession) -> Result<(), StoreError> {
@@ -34,7 +38,7 @@ impl Database {
         let main = &key.main();
         check_label(main, label.as_deref())?;
         let (tenant, name) = (&key.tenant.as_str(), &key.session.as_str());
-        let (state, nonce) = (&state_text(main, &State::default())?, &nonce());
+        let (state, nonce) = (&LogState::from(&State::default()).json, &nonce());
         self.run(|client, attempt| async move {
             let statement = client.prepare_cached(&self.current_sql(SESSION)).await?;
             let written = client.execute(&statement, &[tenant, name, label, &at.0, state, nonce]).await;
@@ -51,64 +55,90 @@ impl Database {
         .await
     }
 
-    pub(crate) async fn create_thread(&self, thread: &NewThread) -> Result<(), StoreError> {
-        let key = &thread.key();
-        let row = &ThreadRow::new(thread)?;
+    pub(crate) async fn create_log(&self, log: &NewLog) -> Result<(), StoreError> {
+        log.check()?;
+        let row = &LogRow::new(log)?;
+        let key = &log.key();
+        let first = &first_append(log);
+        let rows = encoded(key, first)?;
+        let first = &Prepared::new(key, first, &rows).map_err(|err| malformed(key, &err))?;
         self.run(|mut client, attempt| async move {
-            let transaction = begin(&mut client).await?;
-            let written = self.insert_thread(&transaction, row).await;
-            match written {
-                Ok(()) => Ok(transaction.commit().await?),
-                Err(err) if err.is_duplicate() => {
-                    transaction.rollback().await?;
-                    self.ours_or(&client, attempt, key, row.nonce, row.exists()).await
-                }
-                Err(err) => Err(err),
+            if log.items.is_empty() {
+                let written = self.insert_log(&client, row, log.state.end).await;
+                return self.made(&client, attempt, row, written).await;
             }
+            let transaction = begin(&mut client).await?;
+            let written = self.insert_filled(&transaction, row, first).await;
+            if written.is_ok() {
+                return Ok(transaction.commit().await?);
+            }
+            transaction.rollback().await?;
+            self.made(&client, attempt, row, written).await
         })
         .await
     }
 
-    /// Adds a thread to an existing session.
-    pub(crate) async fn insert_thread(
+    /// Adds a log and its first items.
+    async fn insert_filled(
         &self,
         transaction: &Transaction<'_>,
-        row: &ThreadRow<'_>,
+        row: &LogRow<'_>,
+        first: &Prepared<'_>,
     ) -> Result<(), Failure> {
-        self.check_current(transaction).await?;
-        let NewThread { session, thread, label, base, at, state } = row.thread;
+        self.insert_log(transaction, row, Seq(0)).await?;
+        self.write_append(transaction, first).await?;
+        self.index(transaction, &row.log.key(), &row.log.archived).await
+    }
+
+    /// Adds a log to an existing session.
+    pub(crate) async fn insert_log(
+        &self,
+        client: &impl GenericClient,
+        row: &LogRow<'_>,
+        end: Seq,
+    ) -> Result<(), Failure> {
+        let NewLog { session, thread, kind, label, base, at, state, .. } = row.log;
         let (tenant, name) = (session.tenant.as_str(), session.session.as_str());
         let base_thread = base.as_ref().map(|it| it.thread.as_str());
         let base_seq = base.as_ref().map(|it| seq_to_sql(it.seq));
-        let (end, turns) = (seq_to_sql(state.end), to_sql(state.turn.0));
-        let statement = transaction.prepare_cached(&self.sql(THREAD)).await?;
-        let written = transaction
-            .execute(
-                &statement,
-                &[
-                    &tenant,
-                    &name,
-                    &thread.as_str(),
-                    label,
-                    &base_thread,
-                    &base_seq,
-                    &at.0,
-                    &state.updated.0,
-                    &end,
-                    &turns,
-                    &row.state,
-                    &row.nonce,
-                ],
-            )
-            .await?;
+        let statement = client.prepare_cached(&self.current_sql(LOG)).await?;
+        let (end, turns) = (seq_to_sql(end), to_sql(state.turns));
+        let (thread, kind) = (thread.as_str(), kind.as_str());
+        let mut params: Vec<&(dyn ToSql + Sync)> = vec![&tenant, &name, &thread, &kind, label];
+        params.extend([
+            &base_thread as &(dyn ToSql + Sync),
+            &base_seq,
+            &at.0,
+            &state.updated.0,
+            &end,
+            &turns,
+        ]);
+        params.extend([&state.json as &(dyn ToSql + Sync), &state.needs_writer, &row.start_hash, &row.nonce]);
+        if client.execute(&statement, &params).await? == 0 {
+            self.check_current(client).await?;
+            return Err(StoreError::NotFound { what: "session", id: name.to_owned() }.into());
+        }
+        Ok(())
+    }
+
+    /// Decides what a failed creation means: the log may have been made by an attempt that got no answer.
+    pub(crate) async fn made(
+        &self,
+        client: &Client,
+        attempt: Attempt,
+        row: &LogRow<'_>,
+        written: Result<(), Failure>,
+    ) -> Result<(), Failure> {
         match written {
-            0 => Err(StoreError::NotFound { what: "session", id: name.to_owned() }.into()),
-            _ => Ok(()),
+            Err(err) if err.is_duplicate() => {
+                let exists = StoreError::Exists { what: "thread", id: row.log.thread.to_string() };
+                self.ours_or(client, attempt, &row.log.key(), row.nonce, exists).await
+            }
+            other => other,
         }
     }
 
-    /// Decides whether an existing thread was created by an attempt that got no answer.
-    pub(crate) async fn ours_or(
+    async fn ours_or(
         &self,
         client: &Client,
         attempt: Attempt,
@@ -126,31 +156,35 @@ impl Database {
     }
 }
 
-/// A thread to create, checked.
+/// A log to create, checked.
 #[derive(Debug)]
-pub(crate) struct ThreadRow<'a> {
-    pub(crate) thread: &'a NewThread,
-    pub(crate) nonce: i64,
-    state: String,
+pub(crate) struct LogRow<'a> {
+    pub(crate) log: &'a NewLog,
+    nonce: i64,
+    start_hash: Option<String>,
 }
 
-impl<'a> ThreadRow<'a> {
-    pub(crate) fn new(thread: &'a NewThread) -> Result<Self, StoreError> {
-        let key = thread.key();
-        check_label(&key, thread.label.as_deref())?;
-        Ok(ThreadRow { thread, nonce: nonce(), state: state_text(&key, &thread.state)? })
+impl<'a> LogRow<'a> {
+    pub(crate) fn new(log: &'a NewLog) -> Result<Self, StoreError> {
+        check_label(&log.key(), log.label.as_deref())?;
+        let start_hash = log.start_key.as_deref().map(codec::blob_hash);
+        Ok(LogRow { log, nonce: nonce(), start_hash })
     }
+}
 
-    pub(crate) fn exists(&self) -> StoreError {
-        StoreError::Exists { what: "thread", id: self.thread.thread.to_string() }
+/// Returns the first items of a log as an append.
+fn first_append(log: &NewLog) -> Append {
+    Append {
+        expected: Some(Seq(0)),
+        nonce: String::new(),
+        items: log.items.clone(),
+        state: Some(log.state.clone()),
+        guard: Guard::Any,
+        keys: Vec::new(),
+        lazy: false,
     }
 }
 
 fn check_label(key: &ThreadKey, label: Option<&str>) -> Result<(), StoreError> {
     label.map_or(Ok(()), |it| check_text(key, "the label", it))
-}
-
-fn state_text(key: &ThreadKey, state: &State) -> Result<String, StoreError> {
-    serde_json::to_string(state)
-        .map_err(|err| StoreError::Malformed { thread: key.thread.to_string(), detail: err.to_string() })
 }

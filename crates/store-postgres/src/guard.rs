@@ -5,6 +5,7 @@
 //!
 //! | guard | `$3` owner | `$4` fence | `$5` time to live, µs |
 //! |---|---|---|---|
+//! | any, call | | -1 | |
 //! | free | | | |
 //! | acquire | who | | how long |
 //! | hold | | which | how long |
@@ -21,14 +22,14 @@ use crate::numbers::{duration_to_sql, from_sql, to_sql};
 pub(crate) const ALLOWED: &str = "\
     CASE WHEN $4::bigint IS NULL
         THEN lease_owner IS NULL OR lease_until <= clock_timestamp() OR lease_owner = $3::text
-        ELSE lease_owner IS NOT NULL AND lease_fence = $4::bigint
+        ELSE $4::bigint < 0 OR (lease_owner IS NOT NULL AND lease_fence = $4::bigint)
     END";
 
 /// The lease after the writer is admitted, and its number.
 pub(crate) const LEASE: &str = "\
     lease_owner = CASE
         WHEN $3::text IS NOT NULL THEN $3::text
-        WHEN $5::bigint IS NULL THEN NULL
+        WHEN $5::bigint IS NULL AND coalesce($4::bigint, 0) >= 0 THEN NULL
         ELSE lease_owner
     END,
     lease_fence = lease_fence + CASE WHEN $4::bigint IS NULL THEN 1 ELSE 0 END,
@@ -38,13 +39,13 @@ pub(crate) const LEASE: &str = "\
     END";
 
 const TAKE: &str = "\
-    UPDATE {schema}.threads SET {lease}
+    UPDATE {schema}.logs SET {lease}
     WHERE tenant = $1 AND thread = $2 AND {allowed} AND {current}
     RETURNING lease_fence";
 
 const WHY: &str = "\
     SELECT end_seq, lease_owner IS NULL AND lease_fence = $4::bigint, {allowed}
-    FROM {schema}.threads WHERE tenant = $1 AND thread = $2";
+    FROM {schema}.logs WHERE tenant = $1 AND thread = $2";
 
 /// A guard as parameters.
 #[derive(Debug)]
@@ -58,6 +59,7 @@ impl<'a> GuardParams<'a> {
     pub(crate) fn new(guard: &'a Guard) -> Self {
         let none = GuardParams { owner: None, fence: None, ttl: None };
         match guard {
+            Guard::Any | Guard::Call => GuardParams { fence: Some(-1), ..none },
             Guard::Free => none,
             Guard::Acquire { owner, ttl } => {
                 GuardParams { owner: Some(owner), ttl: Some(duration_to_sql(*ttl)), ..none }
@@ -70,10 +72,10 @@ impl<'a> GuardParams<'a> {
     }
 }
 
-/// A thread as a refused writer finds it.
+/// A log as a refused writer finds it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CurrentLease {
-    /// The end of its log.
+    /// Its end.
     pub(crate) end: i64,
     /// Whether the writer's lease is the last one and was given back.
     pub(crate) is_released: bool,
@@ -111,7 +113,7 @@ impl Database {
         .await
     }
 
-    /// Looks at a thread that refused a writer.
+    /// Looks at a log that refused a writer.
     pub(crate) async fn current_lease(
         &self,
         client: &Client,
@@ -146,7 +148,7 @@ pub(crate) fn refused(key: &ThreadKey, guard: &Guard, current_lease: CurrentLeas
     let thread = key.thread.to_string();
     match guard {
         _ if current_lease.is_allowed => Failure::Raced,
-        Guard::Free | Guard::Acquire { .. } => StoreError::Held { thread }.into(),
+        Guard::Any | Guard::Call | Guard::Free | Guard::Acquire { .. } => StoreError::Held { thread }.into(),
         Guard::Hold { fence, .. } | Guard::Release { fence } => {
             StoreError::Fenced { thread, fence: *fence }.into()
         }

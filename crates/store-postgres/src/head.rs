@@ -1,11 +1,11 @@
-//! The current state of a thread.
+//! The current state of a log.
 
 use std::sync::Arc;
 
 use contexture_history::{Seq, Timestamp, TurnNo};
 use contexture_session::{
-    Fence, ForkPoint, Head, KeyedTurn, Lease, SessionId, StoreError, ThreadId, ThreadInfo, ThreadKey,
-    ThreadKind, codec,
+    Fence, ForkPoint, IdInvalid, KeyedTurn, Lease, LogHead, LogKind, SessionId, StoreError, Tenant, ThreadId,
+    ThreadInfo, ThreadKey, codec,
 };
 use tokio_postgres::Row;
 
@@ -14,41 +14,29 @@ use crate::failure::Failure;
 use crate::numbers::from_sql;
 
 /// The columns of a [`ThreadInfo`].
-pub(crate) const INFO: &str =
-    "thread, session, main, label, base_thread, base_seq, created, updated, end_seq, turns";
+const INFO: &str = "thread, session, kind, label, base_thread, base_seq, created, updated, end_seq, turns";
+/// The columns of a [`LogHead`] besides those.
+const HEAD: &str = "tenant, state, lease_owner, lease_fence, lease_until > clock_timestamp() AS is_live";
 
-const HEAD: &str = "\
-    SELECT {info}, state, lease_owner, lease_fence, lease_until > clock_timestamp()
-    FROM {schema}.threads WHERE tenant = $1 AND thread = $2";
+const OF_LOG: &str = "SELECT {info}, {head} FROM {schema}.logs WHERE tenant = $1 AND thread = $2";
 
-const END: &str = "SELECT end_seq FROM {schema}.threads WHERE tenant = $1 AND thread = $2";
+const END: &str = "SELECT end_seq FROM {schema}.logs WHERE tenant = $1 AND thread = $2";
 
 const TURN: &str = "\
-    SELECT turn.turn, turn.began FROM {schema}.threads AS thread
+    SELECT turn.turn, turn.began FROM {schema}.logs AS log
     LEFT JOIN {schema}.turn_keys AS turn ON turn.tenant = $1 AND turn.thread = $2 AND turn.key_hash = $3
-    WHERE thread.tenant = $1 AND thread.thread = $2";
+    WHERE log.tenant = $1 AND log.thread = $2";
 
 impl Database {
-    pub(crate) async fn head(&self, key: &ThreadKey) -> Result<Option<Head>, StoreError> {
-        let (tenant, thread) = (&key.tenant.as_str(), &key.thread.as_str());
-        self.run(|client, _| async move {
-            let sql = self.sql(&HEAD.replace("{info}", INFO));
-            let row = client.query_opt(&client.prepare_cached(&sql).await?, &[tenant, thread]).await?;
-            row.map(|it| head(&it)).transpose()
-        })
-        .await
+    pub(crate) async fn head(&self, key: &ThreadKey) -> Result<Option<LogHead>, StoreError> {
+        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
+        Ok(self.select(&with_columns(OF_LOG), &[&tenant, &thread], log_head).await?.pop())
     }
 
     /// Returns where a log ends; nothing if there is none.
     pub(crate) async fn end(&self, key: &ThreadKey) -> Result<Option<Seq>, StoreError> {
-        let (tenant, thread) = (&key.tenant.as_str(), &key.thread.as_str());
-        self.run(|client, _| async move {
-            let statement = client.prepare_cached(&self.sql(END)).await?;
-            let row = client.query_opt(&statement, &[tenant, thread]).await?;
-            let end: Option<i64> = row.map(|it| it.try_get(0)).transpose()?;
-            Ok(end.map(|it| Seq(from_sql(it))))
-        })
-        .await
+        let end = |row: &Row| Ok(Seq(from_sql(row.try_get(0)?)));
+        Ok(self.select(END, &[&key.tenant.as_str(), &key.thread.as_str()], end).await?.pop())
     }
 
     pub(crate) async fn turn_with_key(
@@ -56,35 +44,35 @@ impl Database {
         key: &ThreadKey,
         idempotency_key: &str,
     ) -> Result<Option<KeyedTurn>, StoreError> {
-        let (tenant, thread) = (&key.tenant.as_str(), &key.thread.as_str());
-        let hash = &codec::blob_hash(idempotency_key);
-        self.run(|client, _| async move {
-            let statement = client.prepare_cached(&self.sql(TURN)).await?;
-            let row = client.query_opt(&statement, &[tenant, thread, hash]).await?;
-            let row = row.ok_or_else(|| StoreError::no_thread(&key.thread))?;
+        let hash = codec::blob_hash(idempotency_key);
+        let keyed = |row: &Row| {
             let (turn, began): (Option<i64>, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
             let keyed =
                 |(turn, began)| KeyedTurn { turn: TurnNo(from_sql(turn)), began: Seq(from_sql(began)) };
             Ok(turn.zip(began).map(keyed))
-        })
-        .await
+        };
+        let found = self.select(TURN, &[&key.tenant.as_str(), &key.thread.as_str(), &hash], keyed).await?;
+        found.into_iter().next().ok_or_else(|| StoreError::no_thread(&key.thread))
     }
 }
 
-fn head(row: &Row) -> Result<Head, Failure> {
-    let info = thread_info(row)?;
-    let state: &str = row.try_get("state")?;
-    let state = serde_json::from_str(state)
-        .map_err(|err| Failure::Damaged(format!("the state of thread `{}`: {err}", info.thread)))?;
+/// Fills in the columns of a log.
+pub(crate) fn with_columns(text: &str) -> String {
+    text.replace("{info}", INFO).replace("{head}", HEAD)
+}
+
+/// Reads the columns [`INFO`] and [`HEAD`].
+pub(crate) fn log_head(row: &Row) -> Result<LogHead, Failure> {
     let owner: Option<&str> = row.try_get("lease_owner")?;
     let fence: i64 = row.try_get("lease_fence")?;
-    let live: Option<bool> = row.try_get(13)?;
+    let live: Option<bool> = row.try_get("is_live")?;
     let lease = owner.map(|owner| Lease {
         owner: Arc::from(owner),
         fence: Fence(from_sql(fence)),
         live: live.unwrap_or(false),
     });
-    Ok(Head { info, state, lease })
+    let tenant = tenant(row.try_get("tenant")?)?;
+    Ok(LogHead { tenant, info: thread_info(row)?, state: row.try_get("state")?, lease })
 }
 
 /// Reads the columns [`INFO`].
@@ -93,10 +81,11 @@ pub(crate) fn thread_info(row: &Row) -> Result<ThreadInfo, Failure> {
     let base: Option<String> = row.try_get("base_thread")?;
     let base_seq: Option<i64> = row.try_get("base_seq")?;
     let base = base.map(thread_id).transpose()?.zip(base_seq);
+    let kind: &str = row.try_get("kind")?;
     Ok(ThreadInfo {
         thread: thread_id(row.try_get("thread")?)?,
         session: session_id(row.try_get("session")?)?,
-        kind: if row.try_get("main")? { ThreadKind::Main } else { ThreadKind::Isolated },
+        kind: LogKind::parse(kind).ok_or_else(|| Failure::Damaged(format!("a log of kind `{kind}`")))?,
         label: row.try_get("label")?,
         base: base.map(|(thread, seq)| ForkPoint { thread, seq: Seq(from_sql(seq)) }),
         created: Timestamp(row.try_get("created")?),
@@ -106,10 +95,23 @@ pub(crate) fn thread_info(row: &Row) -> Result<ThreadInfo, Failure> {
     })
 }
 
-fn thread_id(name: String) -> Result<ThreadId, Failure> {
-    ThreadId::parse(name).map_err(|err| Failure::Damaged(err.to_string()))
+/// Reads the columns `tenant` and `thread`.
+pub(crate) fn thread_key(row: &Row) -> Result<ThreadKey, Failure> {
+    Ok(ThreadKey { tenant: tenant(row.try_get("tenant")?)?, thread: thread_id(row.try_get("thread")?)? })
+}
+
+pub(crate) fn thread_id(name: String) -> Result<ThreadId, Failure> {
+    ThreadId::parse(name).map_err(damaged)
 }
 
 pub(crate) fn session_id(name: String) -> Result<SessionId, Failure> {
-    SessionId::parse(name).map_err(|err| Failure::Damaged(err.to_string()))
+    SessionId::parse(name).map_err(damaged)
+}
+
+pub(crate) fn tenant(name: String) -> Result<Tenant, Failure> {
+    Tenant::parse(name).map_err(damaged)
+}
+
+fn damaged(err: IdInvalid) -> Failure {
+    Failure::Damaged(err.to_string())
 }

@@ -1,4 +1,4 @@
-//! Durable threads in PostgreSQL, for many machines.
+//! Durable logs in PostgreSQL, for many machines.
 //!
 //! [`PostgresStore`] keeps every promise of [`contexture_session::Store`]. What it adds:
 //!
@@ -8,9 +8,9 @@
 //!   concurrent start, and readers elsewhere are woken by `LISTEN`/`NOTIFY`, or by polling where that is not to be
 //!   had.
 //! - Lost connections, a restarted server and serialisation failures are retried for a while. An append whose
-//!   connection was lost is recognised if it had succeeded, so it is never written twice.
-//! - Streams and documents ([`contexture_session::Records`]) take their numbers from a row of each stream. A write of
-//!   them whose commit got no answer is an error, and is not tried again.
+//!   connection was lost is recognised by its nonce if it had landed, so it is never written twice. One without a
+//!   nonce, and a write of documents ([`contexture_session::Documents`]), is an error if its commit got no answer.
+//! - The items of a session are numbered by a counter in the row of its main log.
 //! - Every key starts with the tenant and then the thread, so a distributed database can shard by them.
 //!
 //! Its futures run on a Tokio runtime with I/O and time enabled.
@@ -22,19 +22,24 @@ mod config;
 mod create;
 mod database;
 mod delete;
+mod documents;
+mod due;
 mod failure;
+mod feed;
 mod fork;
 mod guard;
 mod head;
+mod journal;
 mod list;
+mod logs;
 mod migrate;
 mod notices;
 mod numbers;
 mod read;
-mod records;
 mod rows;
 mod search;
 mod store;
+mod unfinished;
 mod waiters;
 
 pub use config::PostgresConfig;

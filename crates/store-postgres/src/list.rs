@@ -6,25 +6,27 @@ use tokio_postgres::Row;
 
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::head::{INFO, session_id, thread_info};
-use crate::numbers::from_sql;
+use crate::head::{session_id, thread_info, with_columns};
+use crate::numbers::{from_sql, to_sql};
 
 const SESSIONS: &str = "\
     SELECT listed.session, listed.label, listed.created,
         greatest(listed.created, max(thread.updated)),
         count(thread.thread),
         coalesce(sum(thread.end_seq), 0)::bigint,
-        coalesce(max(thread.turns) FILTER (WHERE thread.main), 0)
+        coalesce(max(thread.turns) FILTER (WHERE thread.kind = 'main'), 0)
     FROM (
         SELECT session, label, created FROM {schema}.sessions
         WHERE tenant = $1 AND session > $2 ORDER BY session LIMIT $3
     ) AS listed
-    LEFT JOIN {schema}.threads AS thread ON thread.tenant = $1 AND thread.session = listed.session
+    LEFT JOIN {schema}.logs AS thread
+        ON thread.tenant = $1 AND thread.session = listed.session AND thread.kind IN ('main', 'isolated')
     GROUP BY listed.session, listed.label, listed.created
     ORDER BY listed.session";
 
 const THREADS: &str = "\
-    SELECT {info} FROM {schema}.threads WHERE tenant = $1 AND session = $2 ORDER BY main DESC, thread";
+    SELECT {info} FROM {schema}.logs WHERE tenant = $1 AND session = $2 AND kind IN ('main', 'isolated')
+    ORDER BY kind DESC, thread";
 
 const USAGE: &str = "\
     SELECT
@@ -32,15 +34,16 @@ const USAGE: &str = "\
         thread.threads, thread.items, blob.blobs, blob.bytes
     FROM (
         SELECT count(*) AS threads, coalesce(sum(end_seq), 0)::bigint AS items
-        FROM {schema}.threads WHERE tenant = $1
+        FROM {schema}.logs WHERE tenant = $1 AND kind IN ('main', 'isolated')
     ) AS thread, (
         SELECT count(*) AS blobs, coalesce(sum(octet_length(body)), 0)::bigint AS bytes
         FROM {schema}.blobs WHERE tenant = $1
     ) AS blob";
 
-/// Tables that deletions leave room in.
-const TABLES: &[&str] =
-    &["sessions", "threads", "commits", "turn_keys", "blobs", "blob_refs", "streams", "records", "documents"];
+/// All tables that deletions leave room in.
+const VACUUM: &str = "\
+    VACUUM {schema}.sessions, {schema}.logs, {schema}.commits, {schema}.unfinished, {schema}.turn_keys, {schema}.blobs,
+        {schema}.blob_refs, {schema}.archived, {schema}.documents";
 
 impl Database {
     pub(crate) async fn sessions(
@@ -49,51 +52,29 @@ impl Database {
         after: Option<&SessionId>,
         max: usize,
     ) -> Result<Vec<SessionInfo>, StoreError> {
-        let tenant = &tenant.as_str();
         // No name is empty, so all come after it.
-        let after = &after.map_or("", SessionId::as_str);
-        let max = &i64::try_from(max).unwrap_or(i64::MAX);
-        self.run(|client, _| async move {
-            let statement = client.prepare_cached(&self.sql(SESSIONS)).await?;
-            let rows = client.query(&statement, &[tenant, after, max]).await?;
-            rows.iter().map(session_info).collect()
-        })
-        .await
+        let after = after.map_or("", SessionId::as_str);
+        self.select(SESSIONS, &[&tenant.as_str(), &after, &to_sql(max as u64)], session_info).await
     }
 
     pub(crate) async fn threads(&self, session: &SessionKey) -> Result<Vec<ThreadInfo>, StoreError> {
-        let (tenant, session) = (&session.tenant.as_str(), &session.session.as_str());
-        self.run(|client, _| async move {
-            let statement = client.prepare_cached(&self.sql(&THREADS.replace("{info}", INFO))).await?;
-            let rows = client.query(&statement, &[tenant, session]).await?;
-            rows.iter().map(thread_info).collect()
-        })
-        .await
+        let (tenant, session) = (session.tenant.as_str(), session.session.as_str());
+        self.select(&with_columns(THREADS), &[&tenant, &session], thread_info).await
     }
 
     pub(crate) async fn usage(&self, tenant: &Tenant) -> Result<Usage, StoreError> {
-        let tenant = &tenant.as_str();
-        self.run(|client, _| async move {
-            let row = client.query_one(&self.sql(USAGE), &[tenant]).await?;
+        let usage = |row: &Row| {
             let number = |idx: usize| row.try_get(idx).map(from_sql);
-            Ok(Usage {
-                sessions: number(0)?,
-                threads: number(1)?,
-                items: number(2)?,
-                blobs: number(3)?,
-                blob_bytes: number(4)?,
-            })
-        })
-        .await
+            let (sessions, threads, items) = (number(0)?, number(1)?, number(2)?);
+            Ok(Usage { sessions, threads, items, blobs: number(3)?, blob_bytes: number(4)? })
+        };
+        Ok(self.select(USAGE, &[&tenant.as_str()], usage).await?.pop().unwrap_or_default())
     }
 
     pub(crate) async fn vacuum(&self) -> Result<(), StoreError> {
         self.run(|client, _| async move {
-            for table in TABLES {
-                // One statement each: it can't run within a transaction.
-                client.batch_execute(&self.sql(&format!("VACUUM {{schema}}.{table}"))).await?;
-            }
-            Ok(())
+            // One statement: it can't run within a transaction.
+            Ok(client.batch_execute(&self.sql(VACUUM)).await?)
         })
         .await
     }

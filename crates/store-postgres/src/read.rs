@@ -12,12 +12,12 @@ use tokio_postgres::types::ToSql;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::numbers::{seq_to_sql, to_sql};
-use crate::rows::{self, StoredRow};
+use crate::rows::{self, ROWS_AT_ONCE, StoredRow};
 
 /// The end of a log, and rows of it.
 const PAGE: &str = "\
-    SELECT log.end_seq, it.first_seq, it.count, it.body, it.blobs
-    FROM {schema}.threads AS log
+    SELECT log.end_seq, log.pruned, it.first_seq, it.count, it.body, it.blobs
+    FROM {schema}.logs AS log
     LEFT JOIN LATERAL (
         SELECT first_seq, count, body, blobs FROM {schema}.commits
         WHERE tenant = $1 AND thread = $2 AND {rows}
@@ -36,9 +36,9 @@ const NEWEST: &str = "first_seq > log.end_seq - $3 ORDER BY first_seq DESC";
 /// How many rows are read first when the number needed is unknown; it doubles each time.
 const FIRST_ROWS: i64 = 32;
 const MOST_ROWS: i64 = 1024;
-
-/// How many rows are decoded, and get their large texts, together.
-const ROWS_AT_ONCE: usize = 16;
+/// About how many rows a turn has, and how many are read first at most.
+const TURN_ROWS: i64 = 3;
+const MOST_FIRST_ROWS: i64 = 256;
 
 const ROW_ITEMS: i64 = MAX_ITEMS as i64;
 
@@ -47,6 +47,8 @@ const ROW_ITEMS: i64 = MAX_ITEMS as i64;
 struct Page {
     /// The end of the log.
     end: i64,
+    /// How many items were removed from its start.
+    pruned: i64,
     /// The rows, oldest first.
     rows: Vec<StoredRow>,
 }
@@ -54,6 +56,7 @@ struct Page {
 impl Page {
     /// Checks that the rows are all there are from `after` up to `last`, where the first one may begin earlier.
     fn check(&self, after: i64, last: i64) -> Result<(), Failure> {
+        let after = after.max(self.pruned);
         let mut end = after;
         for row in &self.rows {
             let is_first = end == after && row.first <= after;
@@ -73,7 +76,7 @@ impl Database {
     pub(crate) async fn read(&self, key: &ThreadKey, span: &Span) -> Result<Vec<Item>, StoreError> {
         self.run(|client, _| async move {
             match self.read_once(&client, key, span).await {
-                // A thread that was removed between two statements looks damaged too.
+                // A log that was removed between two statements looks damaged too.
                 Err(Failure::Damaged(detail)) => {
                     self.page(&client, key, BACKWARD, &[&0_i64, &0_i64, &0_i64]).await?;
                     Err(Failure::Damaged(detail))
@@ -90,8 +93,12 @@ impl Database {
             Span::NewestItems { count, client: false } => {
                 self.read_newest(client, key, span, to_sql(*count as u64)).await
             }
-            Span::NewestItems { .. } => self.read_backward(client, key, span, Seq(0)).await,
-            Span::NewestTurns(wanted) => self.read_backward(client, key, span, wanted.after).await,
+            Span::NewestItems { .. } => self.read_backward(client, key, span, Seq(0), FIRST_ROWS).await,
+            Span::NewestTurns(wanted) => {
+                let rows = to_sql(wanted.turns as u64).saturating_mul(TURN_ROWS);
+                let rows = rows.clamp(FIRST_ROWS, MOST_FIRST_ROWS);
+                self.read_backward(client, key, span, wanted.after, rows).await
+            }
         }
     }
 
@@ -138,11 +145,12 @@ impl Database {
         key: &ThreadKey,
         span: &Span,
         after: Seq,
+        mut limit: i64,
     ) -> Result<Vec<Item>, Failure> {
         let Some(mut backward) = BackwardScan::new(span) else { return Ok(Vec::new()) };
         let after = seq_to_sql(after);
         let above = after.saturating_sub(ROW_ITEMS);
-        let (mut before, mut limit) = (i64::MAX, FIRST_ROWS);
+        let mut before = i64::MAX;
         loop {
             let page = self.page(client, key, BACKWARD, &[&above, &before, &limit]).await?;
             let has_all = to_sql(page.rows.len() as u64) < limit;
@@ -191,6 +199,7 @@ impl Database {
         let found = client.query(&statement, &all).await?;
         let first = found.first().ok_or_else(|| StoreError::no_thread(&key.thread))?;
         let end = first.try_get("end_seq")?;
-        Ok(Page { end, rows: rows::stored(found)? })
+        let pruned = first.try_get("pruned")?;
+        Ok(Page { end, pruned, rows: rows::stored(found)? })
     }
 }

@@ -11,7 +11,10 @@ use tokio_postgres::Row;
 use crate::blobs::{Texts, joined};
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::numbers::{from_sql, seq_to_sql};
+use crate::numbers::from_sql;
+
+/// How many rows are decoded, and get their large texts, together.
+pub(crate) const ROWS_AT_ONCE: usize = 16;
 
 /// A row of a log, not decoded yet.
 #[derive(Debug)]
@@ -20,12 +23,12 @@ pub(crate) struct StoredRow {
     pub(crate) first: i64,
     count: i32,
     places: Vec<BlobRef>,
-    row: Row,
+    pub(crate) row: Row,
 }
 
 impl StoredRow {
     /// Takes a row with the columns `first_seq`, `count`, `body` and `blobs`; they are null where there is none.
-    fn new(row: Row) -> Result<Option<StoredRow>, Failure> {
+    pub(crate) fn new(row: Row) -> Result<Option<StoredRow>, Failure> {
         let Some(first) = row.try_get("first_seq")? else { return Ok(None) };
         let count = row.try_get("count")?;
         let places: Option<&str> = row.try_get("blobs")?;
@@ -95,7 +98,8 @@ impl Database {
 /// Rows as columns of parameters.
 #[derive(Debug)]
 pub(crate) struct RowParams<'a> {
-    pub(crate) first: Vec<i64>,
+    /// How many items come before each row.
+    pub(crate) before: Vec<i64>,
     pub(crate) count: Vec<i32>,
     pub(crate) body: Vec<&'a str>,
     pub(crate) places: Vec<Option<String>>,
@@ -107,8 +111,13 @@ impl<'a> RowParams<'a> {
             let places: Vec<_> = row.blobs.iter().map(|it| &it.place).collect();
             (!places.is_empty()).then(|| serde_json::to_string(&places)).transpose()
         };
+        let mut n_items = 0;
+        let before = |row: &codec::Row| {
+            n_items += i64::from(row.count);
+            n_items - i64::from(row.count)
+        };
         Ok(RowParams {
-            first: rows.iter().map(|it| seq_to_sql(it.first)).collect(),
+            before: rows.iter().map(before).collect(),
             count: rows.iter().map(|it| i32::try_from(it.count).unwrap_or(i32::MAX)).collect(),
             body: rows.iter().map(|it| it.body.as_str()).collect(),
             places: rows.iter().map(places).collect::<Result<_, _>>()?,

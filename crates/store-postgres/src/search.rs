@@ -18,7 +18,7 @@ use crate::rows;
 const SETTINGS: &str = "\
     SELECT set_config('enable_bitmapscan', 'on', true), set_config('plan_cache_mode', 'force_custom_plan', true)";
 
-const THREAD: &str = "SELECT FROM {schema}.threads WHERE tenant = $1 AND thread = $2";
+const LOG: &str = "SELECT FROM {schema}.logs WHERE tenant = $1 AND thread = $2";
 
 /// The items with any of the words, and which of the words they contain.
 const MATCHES: &str = "\
@@ -56,7 +56,7 @@ impl Database {
     ) -> Result<Vec<SearchHit>, Failure> {
         let transaction = begin(&mut client).await?;
         let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
-        let found = transaction.query_opt(&self.sql(THREAD), &[&tenant, &thread]).await?;
+        let found = transaction.query_opt(&self.sql(LOG), &[&tenant, &thread]).await?;
         found.ok_or_else(|| StoreError::no_thread(&key.thread))?;
         let words = search.words();
         let best = match words.is_empty() {

@@ -1,31 +1,20 @@
-//! The waiters of threads and streams.
+//! The waiters of sessions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use contexture_session::records::StreamKey;
-use contexture_session::{SessionId, ThreadKey, codec};
+use contexture_session::{SessionKey, codec};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// The name of a thread or stream in notifications: the same in every process, short and opaque.
+/// The name of a session in notifications: the same in every process, short and opaque.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Topic(pub(crate) String);
 
 impl Topic {
-    pub(crate) fn new(key: &ThreadKey) -> Topic {
+    pub(crate) fn new(key: &SessionKey) -> Topic {
         // Names have no control characters.
-        let mut name = codec::blob_hash(&format!("{}\n{}", key.tenant, key.thread));
-        name.truncate(32);
-        Topic(name)
-    }
-}
-
-impl Topic {
-    /// Returns the topic of a stream: no thread has the same, its name has fewer lines.
-    pub(crate) fn of_stream(key: &StreamKey) -> Topic {
-        let session = key.session.as_ref().map_or("", SessionId::as_str);
-        let mut name = codec::blob_hash(&format!("stream\n{}\n{session}\n{}", key.tenant, key.kind));
+        let mut name = codec::blob_hash(&format!("{}\n{}", key.tenant, key.session));
         name.truncate(32);
         Topic(name)
     }
@@ -93,7 +82,7 @@ mod tests {
 
     fn topic(name: &str) -> Topic {
         let session = SessionId::parse(name).unwrap();
-        Topic::new(&SessionKey { tenant: Tenant::default(), session }.main())
+        Topic::new(&SessionKey { tenant: Tenant::default(), session })
     }
 
     #[test]

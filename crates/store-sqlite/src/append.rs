@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use contexture_history::Seq;
+use contexture_history::{Item, Seq, Timestamp};
 use contexture_session::search::archived_ranges;
-use contexture_session::{Append, Appended, Guard, KeyedTurn, LeaseRow, StoreError, ThreadKey, Time};
+use contexture_session::{
+    Append, Appended, Fence, Guard, KeyedTurn, LeaseRow, LogKind, LogState, StoreError, ThreadKey, Time,
+};
 use rusqlite::{Connection, params};
 
 use crate::archive::index;
 use crate::failure::{Failure, StorePath};
 use crate::file::commit::{Change, Touched};
-use crate::guard::{admit, find};
-use crate::head::EncodedState;
-use crate::numbers::to_sql;
-use crate::rows::{EncodedRow, Log, encode, insert_rows};
+use crate::guard::{CurrentLog, admit, find};
+use crate::numbers::{from_sql, seq, to_sql};
+use crate::rows::{EncodedRow, LogRows, Place, encode, insert_rows};
 
 /// Appends of more rows are left to the thread that writes.
 const SMALL: usize = 4;
@@ -22,11 +23,8 @@ const SMALL: usize = 4;
 #[derive(Debug)]
 pub(crate) struct AppendItems {
     key: ThreadKey,
-    expected: Seq,
-    guard: Guard,
-    keys: Vec<(String, KeyedTurn)>,
+    append: Append,
     rows: Vec<EncodedRow>,
-    state: EncodedState,
     /// The ranges archived by its summaries.
     archived: Vec<(Seq, Seq)>,
     time: Arc<dyn Time>,
@@ -42,70 +40,155 @@ impl AppendItems {
         place: StorePath,
     ) -> Result<Self, StoreError> {
         append.check(&key)?;
-        let malformed = |err: serde_json::Error| StoreError::Malformed {
-            thread: key.thread.to_string(),
-            detail: err.to_string(),
-        };
-        let rows = encode(&append.items).map_err(malformed)?;
-        let state = EncodedState::new(&append.state).map_err(malformed)?;
+        let rows = encode(&append.items).map_err(|err| malformed(&key, err))?;
         let archived = archived_ranges(&append.items);
-        let Append { expected, guard, keys, .. } = append;
-        Ok(Self { key, expected, guard, keys, rows, state, archived, time, place })
+        Ok(Self { key, append, rows, archived, time, place })
+    }
+
+    /// Returns the result of this append, if it was made before.
+    fn landed(
+        &self,
+        conn: &Connection,
+        log: &CurrentLog,
+        expected: Seq,
+    ) -> rusqlite::Result<Option<Appended>> {
+        let mut statement = conn.prepare_cached(LANDED)?;
+        let mut rows = statement.query(params![log.no, to_sql(expected.0)])?;
+        let (mut end, mut number) = (expected, 0);
+        while let Some(row) = rows.next()? {
+            let is_same = row.get_ref(3)?.as_str_or_null()? == Some(&self.append.nonce);
+            if !is_same || seq(row.get(0)?) != end.next() {
+                break;
+            }
+            let count = from_sql(row.get(1)?);
+            end = end.plus(count);
+            number = row.get::<_, Option<i64>>(2)?.map_or(0, |it| from_sql(it) + count - 1);
+        }
+        let fence = held_fence(&log.lease, &self.append.guard);
+        Ok((end > expected).then_some(Appended { end, fence, number }))
+    }
+
+    fn set_log(&self, conn: &Connection, log: &CurrentLog, lease: &LeaseRow) -> rusqlite::Result<()> {
+        let state = self.append.state.as_ref();
+        let end = log.end.plus(self.append.items.len() as u64);
+        conn.prepare_cached(SET_LOG)?.execute(params![
+            log.no,
+            to_sql(end.0),
+            updated(&self.append.items, state).0,
+            lease.owner.as_deref(),
+            to_sql(lease.fence.0),
+            lease.until.0,
+            state.map(|it| to_sql(it.turns)),
+            state.map(|it| &it.json),
+        ])?;
+        // What most appends leave as it is has a statement of its own: it has an index.
+        let needs_writer =
+            state.map_or(log.needs_writer, |it| it.needs_writer) || self.append.guard == Guard::Call;
+        if needs_writer != log.needs_writer {
+            conn.prepare_cached(SET_NEED)?.execute(params![log.no, needs_writer])?;
+        }
+        if log.kind == LogKind::Journal && log.oldest.is_none() {
+            let oldest = self.append.items.first().map(|it| it.at.0);
+            conn.prepare_cached(SET_OLDEST)?.execute(params![log.no, oldest])?;
+        }
+        Ok(())
     }
 }
+
+pub(crate) const LANDED: &str =
+    "SELECT first, count, number, nonce FROM commits WHERE log = ?1 AND first > ?2 ORDER BY first";
+pub(crate) const SET_LOG: &str = r#"UPDATE logs SET "end" = ?2, updated = max(updated, ?3), owner = ?4, fence = ?5,
+    until = ?6, turns = coalesce(?7, turns), state = coalesce(?8, state) WHERE no = ?1"#;
+const SET_NEED: &str = "UPDATE logs SET needs_writer = ?2 WHERE no = ?1";
+pub(crate) const SET_OLDEST: &str = "UPDATE logs SET oldest = ?2 WHERE no = ?1";
+pub(crate) const TAKE_NUMBERS: &str =
+    "UPDATE logs SET numbered = numbered + ?2 WHERE session = ?1 AND kind = 'main' RETURNING numbered";
 
 impl Change for AppendItems {
     type Output = Appended;
 
     fn make(&self, conn: &Connection) -> Result<Appended, Failure> {
-        let thread = find(conn, &self.key)?;
-        let lease = admit(&self.key, &thread.lease, &self.guard, self.time.now())?;
-        if thread.end != self.expected {
-            let (expected, found) = (self.expected, thread.end);
-            return Err(StoreError::Conflict { thread: self.key.thread.to_string(), expected, found }.into());
+        let log = find(conn, &self.key)?;
+        let expected = self.append.expected.unwrap_or(log.end);
+        if expected < log.end
+            && !self.append.nonce.is_empty()
+            && let Some(appended) = self.landed(conn, &log, expected)?
+        {
+            return Ok(appended);
         }
-        set_state(conn, thread.no, &self.state, &lease)?;
-        insert_rows(conn, &self.key, thread.no, &self.rows)?;
-        insert_keys(conn, thread.no, &self.keys)?;
-        let end = self.state.end;
-        index(&Log { conn, place: &self.place, key: &self.key, thread: thread.no, end }, &self.archived)?;
-        Ok(Appended { end: self.state.end, fence: lease.fence_of(&self.guard) })
+        let lease = admit(&self.key, &log.lease, &self.append.guard, self.time.now())?;
+        if log.end != expected {
+            let (thread, found) = (self.key.thread.to_string(), log.end);
+            return Err(StoreError::Conflict { thread, expected, found }.into());
+        }
+        self.set_log(conn, &log, &lease)?;
+        let count = self.append.items.len() as u64;
+        let numbered = take_numbers(conn, log.session, log.kind, count)?;
+        let place =
+            Place { key: &self.key, log: log.no, after: log.end, numbered, nonce: &self.append.nonce };
+        insert_rows(conn, &place, &self.rows)?;
+        insert_keys(conn, log.no, &self.append.keys)?;
+        let end = log.end.plus(count);
+        let rows = LogRows { conn, place: &self.place, key: &self.key, log: log.no, end };
+        index(&rows, &self.archived)?;
+        let number = numbered.map_or(0, |(_, last)| last + count);
+        Ok(Appended { end, fence: lease.fence_of(&self.append.guard), number })
     }
 
     fn is_small(&self) -> bool {
         self.rows.len() <= SMALL && self.archived.is_empty()
     }
 
+    fn is_lazy(&self) -> bool {
+        self.append.lazy
+    }
+
     fn touched(&self) -> Touched<'_> {
-        Touched::Thread(&self.key)
+        Touched::Log(&self.key)
     }
 }
 
-fn set_state(conn: &Connection, thread: i64, state: &EncodedState, lease: &LeaseRow) -> rusqlite::Result<()> {
-    let sql = r#"UPDATE threads SET "end" = ?2, turns = ?3, updated = max(updated, ?4), owner = ?5, fence = ?6,
-                 until = ?7, state = ?8 WHERE no = ?1"#;
-    conn.prepare_cached(sql)?.execute(params![
-        thread,
-        to_sql(state.end.0),
-        to_sql(state.turns),
-        state.updated.0,
-        lease.owner.as_deref(),
-        to_sql(lease.fence.0),
-        lease.until.0,
-        state.json,
-    ])?;
-    Ok(())
+pub(crate) fn malformed(key: &ThreadKey, detail: impl ToString) -> StoreError {
+    StoreError::Malformed { thread: key.thread.to_string(), detail: detail.to_string() }
 }
 
-pub(crate) fn insert_keys(
+/// Returns the time of the last of the items, or of the state after them.
+pub(crate) fn updated(items: &[Item], state: Option<&LogState>) -> Timestamp {
+    let last = items.last().map(|it| it.at);
+    last.max(state.map(|it| it.updated)).unwrap_or_default()
+}
+
+/// Takes the next numbers of a session for the items of a log. Returns the session and its last number before them;
+/// nothing for a log whose items have no numbers.
+pub(crate) fn take_numbers(
     conn: &Connection,
-    thread: i64,
-    keys: &[(String, KeyedTurn)],
-) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO turn_keys (thread, name, turn, began) VALUES (?1, ?2, ?3, ?4)
+    session: i64,
+    kind: LogKind,
+    count: u64,
+) -> rusqlite::Result<Option<(i64, u64)>> {
+    if !kind.is_numbered() {
+        return Ok(None);
+    }
+    let mut statement = conn.prepare_cached(TAKE_NUMBERS)?;
+    let last = statement.query_row(params![session, to_sql(count)], |row| row.get(0).map(from_sql))?;
+    Ok(Some((session, last.saturating_sub(count))))
+}
+
+/// Returns the number of the lease that the writer of a repeated append still holds.
+fn held_fence(lease: &LeaseRow, guard: &Guard) -> Option<Fence> {
+    let is_held = match guard {
+        Guard::Acquire { owner, .. } => lease.owner.as_ref() == Some(owner),
+        Guard::Hold { fence, .. } => lease.is_held_as(*fence),
+        _ => false,
+    };
+    is_held.then_some(lease.fence)
+}
+
+pub(crate) fn insert_keys(conn: &Connection, log: i64, keys: &[(String, KeyedTurn)]) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO turn_keys (log, name, turn, began) VALUES (?1, ?2, ?3, ?4)
                ON CONFLICT DO UPDATE SET turn = excluded.turn, began = excluded.began";
     for (name, KeyedTurn { turn, began }) in keys {
-        conn.prepare_cached(sql)?.execute(params![thread, name, to_sql(turn.0), to_sql(began.0)])?;
+        conn.prepare_cached(sql)?.execute(params![log, name, to_sql(turn.0), to_sql(began.0)])?;
     }
     Ok(())
 }

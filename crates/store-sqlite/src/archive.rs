@@ -12,22 +12,22 @@ use rusqlite::{Row, params};
 
 use crate::numbers::{from_sql, seq, to_sql};
 use crate::read::FORWARD;
-use crate::rows::{Log, Unreadable};
+use crate::rows::{LogRows, Unreadable};
 
-pub(crate) const KNOWN: &str = "SELECT seq FROM archived WHERE thread = ?1 AND seq >= ?2 AND seq <= ?3";
+pub(crate) const KNOWN: &str = "SELECT seq FROM archived WHERE log = ?1 AND seq >= ?2 AND seq <= ?3";
 
 /// Adds the items of ranges to the index, unless they are already in it.
 ///
 /// An unreadable row is skipped: reading it reports the error, and the thread stays writable.
-pub(crate) fn index(log: &Log<'_>, ranges: &[(Seq, Seq)]) -> rusqlite::Result<()> {
+pub(crate) fn index(log: &LogRows<'_>, ranges: &[(Seq, Seq)]) -> rusqlite::Result<()> {
     ranges.iter().try_for_each(|(first, last)| index_range(log, *first, (*last).min(log.end)))
 }
 
-fn index_range(log: &Log<'_>, first: Seq, last: Seq) -> rusqlite::Result<()> {
+fn index_range(log: &LogRows<'_>, first: Seq, last: Seq) -> rusqlite::Result<()> {
     let known = known(log, first, last)?;
     let is_new = |it: Seq| (first..=last).contains(&it) && !known.contains(&it);
     let mut statement = log.conn.prepare_cached(FORWARD)?;
-    let mut rows = statement.query(params![log.thread, to_sql(first.0)])?;
+    let mut rows = statement.query(params![log.log, to_sql(first.0)])?;
     while let Some(row) = rows.next()? {
         let positions = positions(row)?;
         if positions.start > last {
@@ -46,10 +46,9 @@ fn index_range(log: &Log<'_>, first: Seq, last: Seq) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn known(log: &Log<'_>, first: Seq, last: Seq) -> rusqlite::Result<BTreeSet<Seq>> {
+fn known(log: &LogRows<'_>, first: Seq, last: Seq) -> rusqlite::Result<BTreeSet<Seq>> {
     let mut statement = log.conn.prepare_cached(KNOWN)?;
-    let found =
-        statement.query_map(params![log.thread, to_sql(first.0), to_sql(last.0)], |row| row.get(0))?;
+    let found = statement.query_map(params![log.log, to_sql(first.0), to_sql(last.0)], |row| row.get(0))?;
     found.map(|it| it.map(seq)).collect()
 }
 
@@ -59,22 +58,22 @@ fn positions(row: &Row<'_>) -> rusqlite::Result<std::ops::Range<Seq>> {
     Ok(seq(first)..seq(first).plus(from_sql(count)))
 }
 
-fn insert(log: &Log<'_>, item: &Item) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO archived (thread, seq) VALUES (?1, ?2)";
-    let no = log.conn.prepare_cached(sql)?.insert(params![log.thread, to_sql(item.seq.0)])?;
+fn insert(log: &LogRows<'_>, item: &Item) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO archived (log, seq) VALUES (?1, ?2)";
+    let no = log.conn.prepare_cached(sql)?.insert(params![log.log, to_sql(item.seq.0)])?;
     let words = searchable(item).map(|it| words(&it)).unwrap_or_default();
     if words.is_empty() {
         return Ok(());
     }
     let mut terms = String::new();
-    words.iter().for_each(|it| push_term(&mut terms, log.thread, it));
+    words.iter().for_each(|it| push_term(&mut terms, log.log, it));
     let sql = "INSERT INTO words (rowid, text) VALUES (?1, ?2)";
     log.conn.prepare_cached(sql)?.execute(params![no, terms])?;
     Ok(())
 }
 
-/// Adds a word of a thread, and a space. The separator is not an ASCII character, so the tokenizer does not split
+/// Adds a word of a log, and a space. The separator is not an ASCII character, so the tokenizer does not split
 /// there.
-pub(crate) fn push_term(terms: &mut String, thread: i64, word: &str) {
-    let _ = write!(terms, "{thread}·{word} "); // Writing to a string does not fail.
+pub(crate) fn push_term(terms: &mut String, log: i64, word: &str) {
+    let _ = write!(terms, "{log}·{word} "); // Writing to a string does not fail.
 }

@@ -1,12 +1,16 @@
-//! New sessions and threads.
+//! New sessions and logs.
 
-use contexture_session::{NewSession, NewThread, State, StoreError};
+use contexture_session::{LogKind, NewLog, NewSession, StoreError};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::failure::Failure;
-use crate::file::commit::Change;
-use crate::head::{EncodedState, end_of};
+use crate::append::{SET_OLDEST, malformed, take_numbers, updated};
+use crate::archive::index;
+use crate::failure::{Failure, StorePath};
+use crate::file::commit::{Change, Touched};
+use crate::head::end_of;
+use crate::logs::log_with_start_key;
 use crate::numbers::to_sql;
+use crate::rows::{EncodedRow, LogRows, Place, encode, insert_rows};
 
 impl Change for NewSession {
     type Output = ();
@@ -22,37 +26,61 @@ impl Change for NewSession {
         let sql = "INSERT INTO sessions (tenant, name, label, created) VALUES (?1, ?2, ?3, ?4)";
         let values = params![key.tenant.as_str(), key.session.as_str(), self.label, self.at.0];
         let session = conn.prepare_cached(sql)?.insert(values)?;
-        let thread = NewThread {
-            session: key.clone(),
-            thread: main.thread,
-            label: self.label.clone(),
-            base: None,
-            at: self.at,
-            state: State::default(),
-        };
-        insert_thread(conn, session, true, &thread)?;
+        let log = NewLog::isolated(key.clone(), main.thread, self.at);
+        insert_log(conn, session, &NewLog { kind: LogKind::Main, label: self.label.clone(), ..log })?;
         Ok(())
     }
 }
 
-impl Change for NewThread {
+/// A log with its first items written out.
+#[derive(Debug)]
+pub(crate) struct CreateLog {
+    log: NewLog,
+    rows: Vec<EncodedRow>,
+    place: StorePath,
+}
+
+impl CreateLog {
+    pub(crate) fn new(log: NewLog, place: StorePath) -> Result<Self, StoreError> {
+        log.check()?;
+        let rows = encode(&log.items).map_err(|err| malformed(&log.key(), err))?;
+        Ok(Self { log, rows, place })
+    }
+}
+
+impl Change for CreateLog {
     type Output = ();
 
     fn make(&self, conn: &Connection) -> Result<(), Failure> {
-        let session = place_for(conn, self)?;
-        insert_thread(conn, session, false, self)?;
+        let (log, key) = (&self.log, &self.log.key());
+        let session = place_for(conn, log)?;
+        let no = insert_log(conn, session, log)?;
+        if let Some(first) = log.items.first() {
+            let numbered = take_numbers(conn, session, log.kind, log.items.len() as u64)?;
+            let after = contexture_history::Seq(0);
+            insert_rows(conn, &Place { key, log: no, after, numbered, nonce: "" }, &self.rows)?;
+            if log.kind == LogKind::Journal {
+                conn.prepare_cached(SET_OLDEST)?.execute(params![no, first.at.0])?;
+            }
+        }
+        index(&LogRows { conn, place: &self.place, key, log: no, end: log.state.end }, &log.archived)?;
         Ok(())
+    }
+
+    fn touched(&self) -> Touched<'_> {
+        Touched::Session(&self.log.session)
     }
 }
 
-/// Returns the session's number, if it exists and has no such thread.
-pub(crate) fn place_for(conn: &Connection, thread: &NewThread) -> Result<i64, Failure> {
-    let key = thread.key();
-    let session = thread.session.session.as_str();
+/// Returns the session's number, if it exists and the log can be created in it.
+pub(crate) fn place_for(conn: &Connection, log: &NewLog) -> Result<i64, Failure> {
+    let key = log.key();
+    let session = log.session.session.as_str();
     let Some(no) = find_session(conn, key.tenant.as_str(), session)? else {
         return Err(StoreError::NotFound { what: "session", id: session.to_owned() }.into());
     };
-    if end_of(conn, &key)?.is_some() {
+    let has_start_key = |it: &String| log_with_start_key(conn, &key.tenant, it).map(|it| it.is_some());
+    if end_of(conn, &key)?.is_some() || log.start_key.as_ref().map_or(Ok(false), has_start_key)? {
         return Err(StoreError::Exists { what: "thread", id: key.thread.to_string() }.into());
     }
     Ok(no)
@@ -64,31 +92,23 @@ pub(crate) fn find_session(conn: &Connection, tenant: &str, name: &str) -> rusql
     conn.prepare_cached(FIND_SESSION)?.query_row([tenant, name], |row| row.get(0)).optional()
 }
 
-pub(crate) fn insert_thread(
-    conn: &Connection,
-    session: i64,
-    main: bool,
-    thread: &NewThread,
-) -> Result<i64, Failure> {
-    let state = EncodedState::new(&thread.state).map_err(|err| StoreError::Malformed {
-        thread: thread.thread.to_string(),
-        detail: err.to_string(),
-    })?;
-    let sql = r#"INSERT INTO threads (session, tenant, name, main, label, base_thread, base_seq, created, updated,
-                 "end", turns, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"#;
-    let no = conn.prepare_cached(sql)?.insert(params![
+pub(crate) fn insert_log(conn: &Connection, session: i64, log: &NewLog) -> rusqlite::Result<i64> {
+    let sql = r#"INSERT INTO logs (session, tenant, name, kind, label, base_thread, base_seq, start_key, created, updated,
+                 "end", turns, needs_writer, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"#;
+    conn.prepare_cached(sql)?.insert(params![
         session,
-        thread.session.tenant.as_str(),
-        thread.thread.as_str(),
-        main,
-        thread.label,
-        thread.base.as_ref().map(|it| it.thread.as_str()),
-        thread.base.as_ref().map(|it| to_sql(it.seq.0)),
-        thread.at.0,
-        thread.at.0.max(state.updated.0),
-        to_sql(state.end.0),
-        to_sql(state.turns),
-        state.json,
-    ])?;
-    Ok(no)
+        log.session.tenant.as_str(),
+        log.thread.as_str(),
+        log.kind.as_str(),
+        log.label,
+        log.base.as_ref().map(|it| it.thread.as_str()),
+        log.base.as_ref().map(|it| to_sql(it.seq.0)),
+        log.start_key,
+        log.at.0,
+        log.at.max(updated(&log.items, Some(&log.state))).0,
+        to_sql(log.state.end.0),
+        to_sql(log.state.turns),
+        log.state.needs_writer,
+        log.state.json,
+    ])
 }

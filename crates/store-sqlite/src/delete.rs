@@ -17,73 +17,72 @@ impl Change for DeleteSession {
     fn make(&self, conn: &Connection) -> Result<bool, Failure> {
         let (tenant, name) = (self.0.tenant.as_str(), self.0.session.as_str());
         let Some(session) = find_session(conn, tenant, name)? else { return Ok(false) };
-        let mut statement = conn.prepare_cached(THREADS_OF_SESSION)?;
-        let threads = statement.query_map([session], |row| row.get(0))?;
-        for thread in threads.collect::<Result<Vec<i64>, _>>()? {
-            remove_thread(conn, thread)?;
+        let mut statement = conn.prepare_cached(LOGS_OF_SESSION)?;
+        let logs = statement.query_map([session], |row| row.get(0))?;
+        for log in logs.collect::<Result<Vec<i64>, _>>()? {
+            remove_log(conn, log)?;
         }
-        for sql in REMOVE_KEPT {
-            conn.prepare_cached(sql)?.execute([tenant, name])?;
-        }
+        conn.prepare_cached(REMOVE_DOCUMENTS)?.execute([tenant, name])?;
         conn.prepare_cached("DELETE FROM sessions WHERE no = ?1")?.execute([session])?;
         Ok(true)
     }
 
     fn touched(&self) -> Touched<'_> {
-        Touched::Everything
+        Touched::Session(&self.0)
     }
 }
 
-/// Removes one isolated thread.
+/// Removes one log other than a main thread.
 #[derive(Debug)]
-pub(crate) struct DeleteThread(pub(crate) ThreadKey);
+pub(crate) struct DeleteLog(pub(crate) ThreadKey);
 
-impl Change for DeleteThread {
+impl Change for DeleteLog {
     type Output = bool;
 
     fn make(&self, conn: &Connection) -> Result<bool, Failure> {
         let mut statement =
-            conn.prepare_cached("SELECT no, main FROM threads WHERE tenant = ?1 AND name = ?2")?;
+            conn.prepare_cached("SELECT no, kind = 'main' FROM logs WHERE tenant = ?1 AND name = ?2")?;
         let (tenant, name) = (self.0.tenant.as_str(), self.0.thread.as_str());
         let found = statement.query_row([tenant, name], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
         match found {
             None => Ok(false),
             Some((_, true)) => Err(StoreError::IsMain { thread: name.to_owned() }.into()),
-            Some((thread, false)) => {
-                remove_thread(conn, thread)?;
+            Some((log, false)) => {
+                remove_log(conn, log)?;
                 Ok(true)
             }
         }
     }
 
     fn touched(&self) -> Touched<'_> {
-        Touched::Thread(&self.0)
+        Touched::Log(&self.0)
     }
 }
 
-pub(crate) const THREADS_OF_SESSION: &str = "SELECT no FROM threads WHERE session = ?1";
+pub(crate) const LOGS_OF_SESSION: &str = "SELECT no FROM logs WHERE session = ?1";
 /// The order matters: blobs are found by their references, words by their items.
-pub(crate) const REMOVE_THREAD: [&str; 7] = [
-    "DELETE FROM blobs WHERE no IN (SELECT blob FROM blob_uses WHERE thread = ?1)
-     AND NOT EXISTS (SELECT 1 FROM blob_uses WHERE blob = blobs.no AND thread <> ?1)",
-    "DELETE FROM blob_uses WHERE thread = ?1",
-    "DELETE FROM words WHERE rowid IN (SELECT no FROM archived WHERE thread = ?1)",
-    "DELETE FROM archived WHERE thread = ?1",
-    "DELETE FROM turn_keys WHERE thread = ?1",
-    "DELETE FROM commits WHERE thread = ?1",
-    "DELETE FROM threads WHERE no = ?1",
+pub(crate) const REMOVE_LOG: [&str; 8] = [
+    "DELETE FROM blobs WHERE no IN (SELECT blob FROM blob_uses WHERE log = ?1)
+     AND NOT EXISTS (SELECT 1 FROM blob_uses WHERE blob = blobs.no AND log <> ?1)",
+    "DELETE FROM blob_uses WHERE log = ?1",
+    "DELETE FROM words WHERE rowid IN (SELECT no FROM archived WHERE log = ?1)",
+    "DELETE FROM archived WHERE log = ?1",
+    "DELETE FROM turn_keys WHERE log = ?1",
+    "DELETE FROM unfinished WHERE log = ?1",
+    "DELETE FROM commits WHERE log = ?1",
+    "DELETE FROM logs WHERE no = ?1",
 ];
 
-/// Data of a session besides its threads. The records are found by their streams.
-pub(crate) const REMOVE_KEPT: [&str; 3] = [
-    "DELETE FROM records WHERE stream IN (SELECT no FROM streams WHERE tenant = ?1 AND session = ?2)",
-    "DELETE FROM streams WHERE tenant = ?1 AND session = ?2",
-    "DELETE FROM documents WHERE tenant = ?1 AND session = ?2 AND session <> ''",
-];
+/// Documents are found by their kinds: an index by session alone would cost more than these few lookups.
+pub(crate) const REMOVE_DOCUMENTS: &str = "WITH RECURSIVE kinds (kind) AS (
+        SELECT min(kind) FROM documents UNION ALL
+        SELECT (SELECT min(kind) FROM documents WHERE kind > kinds.kind) FROM kinds WHERE kinds.kind IS NOT NULL
+    ) DELETE FROM documents WHERE no IN (SELECT d.no FROM kinds CROSS JOIN documents AS d
+        ON d.kind = kinds.kind AND d.tenant = ?1 AND d.session = ?2)";
 
-pub(crate) fn remove_thread(conn: &Connection, thread: i64) -> rusqlite::Result<()> {
-    for sql in REMOVE_THREAD {
-        conn.prepare_cached(sql)?.execute(params![thread])?;
+pub(crate) fn remove_log(conn: &Connection, log: i64) -> rusqlite::Result<()> {
+    for sql in REMOVE_LOG {
+        conn.prepare_cached(sql)?.execute(params![log])?;
     }
     Ok(())
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use contexture_history::{Seq, Timestamp};
-use contexture_session::{Fence, Guard, LeaseRefusal, LeaseRow, StoreError, ThreadKey, Time};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use contexture_session::{Fence, Guard, LeaseRefusal, LeaseRow, LogKind, StoreError, ThreadKey, Time};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use crate::failure::Failure;
 use crate::file::commit::Change;
-use crate::numbers::{from_sql, seq, to_sql};
+use crate::head::{kind, lease};
+use crate::numbers::{seq, to_sql};
 
 /// A change of a lease alone.
 #[derive(Debug)]
@@ -26,36 +27,46 @@ impl Change for ChangeLease {
     }
 
     fn make(&self, conn: &Connection) -> Result<Option<Fence>, Failure> {
-        let thread = find(conn, &self.key)?;
-        let lease = admit(&self.key, &thread.lease, &self.guard, self.time.now())?;
-        if lease != thread.lease {
-            let sql = "UPDATE threads SET owner = ?2, fence = ?3, until = ?4 WHERE no = ?1";
-            let values = params![thread.no, lease.owner.as_deref(), to_sql(lease.fence.0), lease.until.0];
+        let log = find(conn, &self.key)?;
+        let lease = admit(&self.key, &log.lease, &self.guard, self.time.now())?;
+        if lease != log.lease {
+            let sql = "UPDATE logs SET owner = ?2, fence = ?3, until = ?4 WHERE no = ?1";
+            let values = params![log.no, lease.owner.as_deref(), to_sql(lease.fence.0), lease.until.0];
             conn.prepare_cached(sql)?.execute(values)?;
         }
         Ok(lease.fence_of(&self.guard))
     }
 }
 
-/// A thread as a writer finds it.
-pub(crate) struct CurrentThread {
+/// A log as a writer finds it.
+pub(crate) struct CurrentLog {
     pub(crate) no: i64,
+    pub(crate) session: i64,
+    pub(crate) kind: LogKind,
     pub(crate) end: Seq,
     pub(crate) lease: LeaseRow,
+    pub(crate) needs_writer: bool,
+    pub(crate) oldest: Option<Timestamp>,
 }
 
-pub(crate) const FIND_THREAD: &str =
-    r#"SELECT no, "end", owner, fence, until FROM threads WHERE tenant = ?1 AND name = ?2"#;
+pub(crate) const FIND_LOG: &str = r#"SELECT no, session, kind, "end", owner, fence, until, needs_writer, oldest FROM logs
+    WHERE tenant = ?1 AND name = ?2"#;
 
-pub(crate) fn find(conn: &Connection, key: &ThreadKey) -> Result<CurrentThread, Failure> {
-    let found = |row: &rusqlite::Row<'_>| {
-        let owner: Option<Arc<str>> = row.get(2)?;
-        let lease = LeaseRow { owner, fence: Fence(from_sql(row.get(3)?)), until: Timestamp(row.get(4)?) };
-        Ok(CurrentThread { no: row.get(0)?, end: seq(row.get(1)?), lease })
+pub(crate) fn find(conn: &Connection, key: &ThreadKey) -> Result<CurrentLog, Failure> {
+    let found = |row: &Row<'_>| {
+        Ok(CurrentLog {
+            no: row.get(0)?,
+            session: row.get(1)?,
+            kind: kind(row, 2)?,
+            end: seq(row.get(3)?),
+            lease: lease(row, 4)?,
+            needs_writer: row.get(7)?,
+            oldest: row.get::<_, Option<i64>>(8)?.map(Timestamp),
+        })
     };
-    let mut statement = conn.prepare_cached(FIND_THREAD)?;
-    let thread = statement.query_row([key.tenant.as_str(), key.thread.as_str()], found).optional()?;
-    thread.ok_or_else(|| StoreError::no_thread(&key.thread).into())
+    let mut statement = conn.prepare_cached(FIND_LOG)?;
+    let log = statement.query_row([key.tenant.as_str(), key.thread.as_str()], found).optional()?;
+    log.ok_or_else(|| StoreError::no_thread(&key.thread).into())
 }
 
 pub(crate) fn admit(
@@ -64,11 +75,13 @@ pub(crate) fn admit(
     guard: &Guard,
     now: Timestamp,
 ) -> Result<LeaseRow, StoreError> {
-    lease.admit(guard, now).map_err(|refused| {
-        let thread = key.thread.to_string();
-        match refused {
-            LeaseRefusal::Held => StoreError::Held { thread },
-            LeaseRefusal::Fenced(fence) => StoreError::Fenced { thread, fence },
-        }
-    })
+    lease.admit(guard, now).map_err(|it| refused(key, it))
+}
+
+pub(crate) fn refused(key: &ThreadKey, refused: LeaseRefusal) -> StoreError {
+    let thread = key.thread.to_string();
+    match refused {
+        LeaseRefusal::Held => StoreError::Held { thread },
+        LeaseRefusal::Fenced(fence) => StoreError::Fenced { thread, fence },
+    }
 }

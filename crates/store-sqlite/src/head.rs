@@ -1,39 +1,32 @@
-//! The current state of a thread.
+//! The current state of a log.
 
 use contexture_history::{Seq, Timestamp, TurnNo};
 use contexture_session::{
-    Fence, ForkPoint, Head, KeyedTurn, Lease, LeaseRow, SessionId, StoreError, ThreadId, ThreadInfo,
-    ThreadKey, ThreadKind,
+    Fence, ForkPoint, KeyedTurn, Lease, LeaseRow, LogHead, LogKind, SessionId, StoreError, Tenant, ThreadId,
+    ThreadInfo, ThreadKey,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use crate::failure::{Failure, StorePath};
+use crate::failure::Failure;
 use crate::numbers::{from_sql, seq};
 
-/// A thread's state as stored.
-#[derive(Debug)]
-pub(crate) struct EncodedState {
+pub(crate) const END: &str =
+    r#"SELECT no, "end", kind = 'journal' FROM logs WHERE tenant = ?1 AND name = ?2"#;
+
+pub(crate) const KEYED: &str = "SELECT turn, began FROM turn_keys WHERE log = ?1 AND name = ?2";
+
+/// A log as a reader finds it.
+pub(crate) struct FoundLog {
+    pub(crate) no: i64,
     pub(crate) end: Seq,
-    pub(crate) turns: u64,
-    pub(crate) updated: Timestamp,
-    pub(crate) json: String,
+    pub(crate) is_journal: bool,
 }
 
-impl EncodedState {
-    pub(crate) fn new(state: &contexture_session::State) -> serde_json::Result<Self> {
-        let json = serde_json::to_string(state)?;
-        Ok(Self { end: state.end, turns: state.turn.0, updated: state.updated, json })
-    }
-}
-
-pub(crate) const END: &str = r#"SELECT no, "end" FROM threads WHERE tenant = ?1 AND name = ?2"#;
-
-pub(crate) const KEYED: &str = "SELECT turn, began FROM turn_keys WHERE thread = ?1 AND name = ?2";
-
-/// Returns a thread's number and its end.
-pub(crate) fn end_of(conn: &Connection, key: &ThreadKey) -> rusqlite::Result<Option<(i64, Seq)>> {
-    let found = |row: &Row<'_>| Ok((row.get(0)?, seq(row.get(1)?)));
+/// Returns where a log ends.
+pub(crate) fn end_of(conn: &Connection, key: &ThreadKey) -> rusqlite::Result<Option<FoundLog>> {
+    let found =
+        |row: &Row<'_>| Ok(FoundLog { no: row.get(0)?, end: seq(row.get(1)?), is_journal: row.get(2)? });
     conn.prepare_cached(END)?.query_row([key.tenant.as_str(), key.thread.as_str()], found).optional()
 }
 
@@ -43,46 +36,52 @@ pub(crate) fn turn_with_key(
     key: &ThreadKey,
     name: &str,
 ) -> Result<Option<KeyedTurn>, Failure> {
-    let (thread, _) = existing(conn, key)?;
+    let log = existing(conn, key)?.no;
     let found =
         |row: &Row<'_>| Ok(KeyedTurn { turn: TurnNo(from_sql(row.get(0)?)), began: seq(row.get(1)?) });
-    Ok(conn.prepare_cached(KEYED)?.query_row(params![thread, name], found).optional()?)
+    Ok(conn.prepare_cached(KEYED)?.query_row(params![log, name], found).optional()?)
 }
 
-pub(crate) fn existing(conn: &Connection, key: &ThreadKey) -> Result<(i64, Seq), Failure> {
+pub(crate) fn existing(conn: &Connection, key: &ThreadKey) -> Result<FoundLog, Failure> {
     end_of(conn, key)?.ok_or_else(|| StoreError::no_thread(&key.thread).into())
 }
 
-pub(crate) const HEAD: &str = r#"SELECT t.name, s.name, t.main, t.label, t.base_thread, t.base_seq, t.created,
-    t.updated, t."end", t.turns, t.owner, t.fence, t.until, t.state
-    FROM threads AS t CROSS JOIN sessions AS s ON s.no = t.session WHERE t.tenant = ?1 AND t.name = ?2"#;
-
-/// Returns the current state of a thread.
-pub(crate) fn head(
-    conn: &Connection,
-    place: &StorePath,
-    key: &ThreadKey,
-    now: Timestamp,
-) -> Result<Option<Head>, Failure> {
-    let found = |row: &Row<'_>| {
-        let lease = LeaseRow {
-            owner: row.get(10)?,
-            fence: Fence(from_sql(row.get(11)?)),
-            until: Timestamp(row.get(12)?),
-        };
-        Ok((thread_info(row)?, lease, row.get::<_, String>(13)?))
+/// The columns of [`thread_info`], then those of [`log_head`].
+macro_rules! select_heads {
+    ($rest:literal) => {
+        concat!(
+            r#"SELECT l.name, s.name, l.kind, l.label, l.base_thread, l.base_seq, l.created, l.updated, l."end", l.turns,
+            l.tenant, l.owner, l.fence, l.until, l.state "#,
+            $rest
+        )
     };
+}
+pub(crate) use select_heads;
+
+pub(crate) const HEAD: &str = select_heads!(
+    "FROM logs AS l CROSS JOIN sessions AS s ON s.no = l.session WHERE l.tenant = ?1 AND l.name = ?2"
+);
+
+/// Returns the current state of a log.
+pub(crate) fn head(conn: &Connection, key: &ThreadKey, now: Timestamp) -> Result<Option<LogHead>, Failure> {
     let mut statement = conn.prepare_cached(HEAD)?;
-    let found = statement.query_row([key.tenant.as_str(), key.thread.as_str()], found).optional()?;
-    let Some((info, lease, state)) = found else { return Ok(None) };
-    let damaged = |err| place.damaged(format!("the state of thread `{}`: {err}", key.thread));
-    let state = serde_json::from_str(&state).map_err(damaged)?;
-    let live = lease.is_live(now);
-    let lease = lease.owner.map(|owner| Lease { owner, fence: lease.fence, live });
-    Ok(Some(Head { info, state, lease }))
+    let names = [key.tenant.as_str(), key.thread.as_str()];
+    Ok(statement.query_row(names, |row| log_head(row, now)).optional()?)
 }
 
-/// Reads the first ten columns of [`HEAD`] and [`THREADS`].
+/// Reads a row of [`select_heads`].
+pub(crate) fn log_head(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<LogHead> {
+    let lease = lease(row, 11)?;
+    let live = lease.is_live(now);
+    Ok(LogHead {
+        tenant: id(row, 10, Tenant::parse)?,
+        info: thread_info(row)?,
+        state: row.get(14)?,
+        lease: lease.owner.map(|owner| Lease { owner, fence: lease.fence, live }),
+    })
+}
+
+/// Reads the first ten columns of [`HEAD`] and [`THREADS`](crate::list::THREADS).
 pub(crate) fn thread_info(row: &Row<'_>) -> rusqlite::Result<ThreadInfo> {
     let base = match row.get::<_, Option<i64>>(5)? {
         Some(position) => Some(ForkPoint { thread: id(row, 4, ThreadId::parse)?, seq: seq(position) }),
@@ -91,13 +90,30 @@ pub(crate) fn thread_info(row: &Row<'_>) -> rusqlite::Result<ThreadInfo> {
     Ok(ThreadInfo {
         thread: id(row, 0, ThreadId::parse)?,
         session: id(row, 1, SessionId::parse)?,
-        kind: if row.get(2)? { ThreadKind::Main } else { ThreadKind::Isolated },
+        kind: kind(row, 2)?,
         label: row.get(3)?,
         base,
         created: Timestamp(row.get(6)?),
         updated: Timestamp(row.get(7)?),
         items: from_sql(row.get(8)?),
         turns: from_sql(row.get(9)?),
+    })
+}
+
+/// Reads the columns `owner, fence, until`.
+pub(crate) fn lease(row: &Row<'_>, column: usize) -> rusqlite::Result<LeaseRow> {
+    Ok(LeaseRow {
+        owner: row.get(column)?,
+        fence: Fence(from_sql(row.get(column + 1)?)),
+        until: Timestamp(row.get(column + 2)?),
+    })
+}
+
+pub(crate) fn kind(row: &Row<'_>, column: usize) -> rusqlite::Result<LogKind> {
+    let name = row.get_ref(column)?.as_str()?;
+    LogKind::parse(name).ok_or_else(|| {
+        let unknown = format!("unknown kind of log `{name}`");
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, unknown.into())
     })
 }
 

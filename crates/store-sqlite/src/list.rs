@@ -8,14 +8,16 @@ use crate::failure::Failure;
 use crate::head::{id, thread_info};
 use crate::numbers::{from_sql, to_sql};
 
-pub(crate) const THREADS: &str = r#"SELECT t.name, s.name, t.main, t.label, t.base_thread, t.base_seq, t.created,
-    t.updated, t."end", t.turns FROM sessions AS s CROSS JOIN threads AS t ON t.session = s.no
-    WHERE s.tenant = ?1 AND s.name = ?2 ORDER BY t.main DESC, t.name"#;
-pub(crate) const SESSIONS: &str = r#"SELECT s.name, s.label, s.created, max(t.updated), count(*), sum(t."end"),
-    sum(t.turns * t.main) FROM sessions AS s CROSS JOIN threads AS t ON t.session = s.no
-    WHERE s.tenant = ?1 AND s.name > ?2 GROUP BY s.name ORDER BY s.name LIMIT ?3"#;
+pub(crate) const THREADS: &str = r#"SELECT l.name, s.name, l.kind, l.label, l.base_thread, l.base_seq, l.created,
+    l.updated, l."end", l.turns FROM sessions AS s CROSS JOIN logs AS l ON l.session = s.no
+    WHERE s.tenant = ?1 AND s.name = ?2 AND l.kind IN ('main', 'isolated') ORDER BY l.kind = 'main' DESC, l.name"#;
+pub(crate) const SESSIONS: &str = r#"SELECT s.name, s.label, s.created, max(l.updated), count(*), sum(l."end"),
+    sum(l.turns * (l.kind = 'main')) FROM sessions AS s CROSS JOIN logs AS l ON l.session = s.no
+    WHERE s.tenant = ?1 AND s.name > ?2 AND l.kind IN ('main', 'isolated')
+    GROUP BY s.name ORDER BY s.name LIMIT ?3"#;
 pub(crate) const USAGE: &str = r#"SELECT (SELECT count(*) FROM sessions WHERE tenant = ?1),
-    (SELECT count(*) FROM threads WHERE tenant = ?1), (SELECT coalesce(sum("end"), 0) FROM threads WHERE tenant = ?1),
+    (SELECT count(*) FROM logs WHERE tenant = ?1 AND kind IN ('main', 'isolated')),
+    (SELECT coalesce(sum("end"), 0) FROM logs WHERE tenant = ?1 AND kind IN ('main', 'isolated')),
     (SELECT count(*) FROM blobs WHERE tenant = ?1), (SELECT coalesce(sum(bytes), 0) FROM blobs WHERE tenant = ?1)"#;
 
 /// Returns the sessions of a tenant after a name, in the order of their names.

@@ -8,10 +8,11 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::failure::{Failure, StorePath};
 
 /// One script for each version, in order. A script is never changed once it was released.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("schema/0001_threads.sql"),
     include_str!("schema/0002_search.sql"),
     include_str!("schema/0003_records.sql"),
+    include_str!("schema/0004_one_log.sql"),
 ];
 
 /// The version of the schema that this program writes.
@@ -51,8 +52,9 @@ pub(crate) fn check_state(state: FileState, place: &StorePath) -> Result<u32, St
     }
 }
 
-pub(crate) fn migrate(conn: &mut Connection, place: &StorePath) -> Result<(), Failure> {
-    if read_state(conn)? == FileState::Ours(VERSION) {
+/// Brings a file to a version: the newest, except when a file of an older one is recovered.
+pub(crate) fn migrate(conn: &mut Connection, place: &StorePath, target: u32) -> Result<(), Failure> {
+    if read_state(conn)? == FileState::Ours(target) {
         return Ok(());
     }
     // Exclusive from the start; a second process finds the work done.
@@ -64,10 +66,10 @@ pub(crate) fn migrate(conn: &mut Connection, place: &StorePath) -> Result<(), Fa
     if application == APPLICATION_ID && version > VERSION {
         return Err(place.newer(version, VERSION).into());
     }
-    for script in MIGRATIONS.iter().skip(version as usize) {
+    for script in MIGRATIONS[..target as usize].iter().skip(version as usize) {
         tx.execute_batch(script)?;
     }
     tx.pragma_update(None, "application_id", APPLICATION_ID)?;
-    tx.pragma_update(None, "user_version", VERSION)?;
+    tx.pragma_update(None, "user_version", target)?;
     Ok(tx.commit()?)
 }

@@ -1,4 +1,4 @@
-//! Tells waiting readers that a thread or a stream has grown.
+//! Tells waiting readers that a log or a session has grown.
 //!
 //! Commits of this process wake waiters immediately. Commits of other processes are detected by a thread that polls
 //! several times a second, and only while there are waiters.
@@ -12,10 +12,10 @@ use contexture_session::StoreError;
 use rusqlite::Connection;
 
 use crate::failure::StorePath;
+use crate::feed::feed_state;
 use crate::file::open::open_reader;
 use crate::head::end_of;
-use crate::records::read::extent;
-use crate::waiters::{Topic, Waiters};
+use crate::waiters::{Progress, Subject, Waiters};
 
 /// Starts the thread that watches other processes.
 pub(crate) fn watch(
@@ -41,25 +41,21 @@ pub(crate) fn watch(
     thread.spawn(run).map_err(|err| place.unavailable(err))
 }
 
-/// Polls once, and wakes the waiters of threads that have grown or were deleted.
+/// Polls once, and wakes the waiters of what has grown or was deleted.
 fn look(conn: &Connection, waiters: &Waiters, seen: &mut Option<i64>) -> rusqlite::Result<()> {
     // The version is read first: what is committed from here on changes it again.
     let version = conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
     let everybody = seen.replace(version) != Some(version);
-    for (topic, after) in waiters.to_look_at(everybody) {
-        let is_news = match &topic {
-            Topic::Thread(key) => end_of(conn, key)?.is_none_or(|(_, end)| end.0 > after),
-            Topic::Stream(key) => is_news(extent(conn, key)?.last, after, everybody),
-        };
-        if is_news {
-            waiters.wake(&topic);
-        }
+    for subject in waiters.to_look_at(everybody) {
+        waiters.wake_behind(&subject, progress(conn, &subject)?);
     }
     Ok(())
 }
 
-/// Whether a waiter of a stream must check it. A stream shorter than what was read was deleted with its session; one
-/// that was never longer has no news.
-fn is_news(last: u64, after: u64, somebody_wrote: bool) -> bool {
-    last > after || (last < after && somebody_wrote)
+/// Returns how far a subject is.
+pub(crate) fn progress(conn: &Connection, subject: &Subject) -> rusqlite::Result<Progress> {
+    Ok(match subject {
+        Subject::Log(key) => end_of(conn, key)?.map_or(Progress::Gone, |it| Progress::Log(it.end)),
+        Subject::Feed(key) => feed_state(conn, key)?.map_or(Progress::Gone, Progress::Feed),
+    })
 }

@@ -21,7 +21,7 @@ pub(crate) struct EncodedRow {
 }
 
 /// Writes items out as rows.
-pub(crate) fn encode(items: &[contexture_history::Item]) -> serde_json::Result<Vec<EncodedRow>> {
+pub(crate) fn encode(items: &[Item]) -> serde_json::Result<Vec<EncodedRow>> {
     let encoded = |row: codec::Row| {
         let places: Vec<&BlobRef> = row.blobs.iter().map(|it| &it.place).collect();
         let places = if places.is_empty() { None } else { Some(serde_json::to_string(&places)?) };
@@ -30,18 +30,39 @@ pub(crate) fn encode(items: &[contexture_history::Item]) -> serde_json::Result<V
     codec::encode(items)?.into_iter().map(encoded).collect()
 }
 
-/// Adds commits to a thread, with their blobs.
-pub(crate) fn insert_rows(
-    conn: &Connection,
-    key: &ThreadKey,
-    thread: i64,
-    rows: &[EncodedRow],
-) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO commits (thread, first, count, blobs, body) VALUES (?1, ?2, ?3, ?4, ?5)";
+/// Where rows go.
+pub(crate) struct Place<'a> {
+    pub(crate) key: &'a ThreadKey,
+    pub(crate) log: i64,
+    /// The position before the first item.
+    pub(crate) after: Seq,
+    /// The session, and the last number given in it before these items; without it they get none.
+    pub(crate) numbered: Option<(i64, u64)>,
+    pub(crate) nonce: &'a str,
+}
+
+/// Adds commits to a log, with their blobs.
+pub(crate) fn insert_rows(conn: &Connection, place: &Place<'_>, rows: &[EncodedRow]) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO commits (log, first, count, session, number, nonce, blobs, body)
+               VALUES (?1, ?2, ?3, ?4, ?5, nullif(?6, ''), ?7, ?8)";
     let mut insert = conn.prepare_cached(sql)?;
+    let mut before = 0;
     for EncodedRow { row, places } in rows {
-        insert.execute(params![thread, to_sql(row.first.0), row.count, places, row.body])?;
-        row.blobs.iter().try_for_each(|it| insert_blob(conn, key, thread, it))?;
+        let first = place.after.plus(before).next();
+        let number = place.numbered.map(|(_, last)| to_sql(last + before + 1));
+        let session = place.numbered.map(|it| it.0);
+        insert.execute(params![
+            place.log,
+            to_sql(first.0),
+            row.count,
+            session,
+            number,
+            place.nonce,
+            places,
+            row.body
+        ])?;
+        row.blobs.iter().try_for_each(|it| insert_blob(conn, place.key, place.log, it))?;
+        before += u64::from(row.count);
     }
     Ok(())
 }
@@ -80,16 +101,16 @@ impl fmt::Display for Unreadable {
     }
 }
 
-/// A thread's log within one transaction.
-pub(crate) struct Log<'a> {
+/// A log's rows within one transaction.
+pub(crate) struct LogRows<'a> {
     pub(crate) conn: &'a Connection,
     pub(crate) place: &'a StorePath,
     pub(crate) key: &'a ThreadKey,
-    pub(crate) thread: i64,
+    pub(crate) log: i64,
     pub(crate) end: Seq,
 }
 
-impl Log<'_> {
+impl LogRows<'_> {
     /// Decodes the next row; nothing once there is none.
     pub(crate) fn next(&self, rows: &mut Rows<'_>) -> Result<Vec<Item>, Failure> {
         match rows.next()? {

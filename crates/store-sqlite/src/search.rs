@@ -9,10 +9,10 @@ use rusqlite::{Connection, params};
 
 use crate::archive::push_term;
 use crate::failure::{Failure, StorePath};
-use crate::head::existing;
+use crate::head::{FoundLog, existing};
 use crate::numbers::{seq, to_sql};
 use crate::read::BACKWARD;
-use crate::rows::Log;
+use crate::rows::LogRows;
 
 pub(crate) const WITH_WORD: &str =
     "SELECT archived.seq FROM words CROSS JOIN archived ON archived.no = words.rowid WHERE words MATCH ?1";
@@ -24,8 +24,8 @@ pub(crate) fn search(
     key: &ThreadKey,
     search: &Search,
 ) -> Result<Vec<SearchHit>, Failure> {
-    let (thread, end) = existing(conn, key)?;
-    let log = Log { conn, place, key, thread, end };
+    let FoundLog { no, end, .. } = existing(conn, key)?;
+    let log = LogRows { conn, place, key, log: no, end };
     let words = search.words();
     let mut hits = Hits::default();
     for (idx, word) in words.iter().enumerate() {
@@ -39,9 +39,9 @@ pub(crate) fn search(
     hits.best(search.max).into_iter().map(found).collect()
 }
 
-fn with_word(log: &Log<'_>, word: &str) -> rusqlite::Result<Vec<Seq>> {
+fn with_word(log: &LogRows<'_>, word: &str) -> rusqlite::Result<Vec<Seq>> {
     let mut term = String::from("\"");
-    push_term(&mut term, log.thread, word);
+    push_term(&mut term, log.log, word);
     // Quoted, so it is matched literally; words contain no quotes.
     term.push('"');
     let mut statement = log.conn.prepare_cached(WITH_WORD)?;
@@ -49,11 +49,11 @@ fn with_word(log: &Log<'_>, word: &str) -> rusqlite::Result<Vec<Seq>> {
     found.map(|it| it.map(seq)).collect()
 }
 
-impl Log<'_> {
+impl LogRows<'_> {
     /// Returns the item at a position.
     fn item(&self, seq: Seq) -> Result<Item, Failure> {
         let mut statement = self.conn.prepare_cached(BACKWARD)?;
-        let mut rows = statement.query(params![self.thread, to_sql(seq.0)])?;
+        let mut rows = statement.query(params![self.log, to_sql(seq.0)])?;
         let items = self.next(&mut rows)?;
         items.into_iter().find(|it| it.seq == seq).ok_or_else(|| self.gap(seq))
     }

@@ -1,33 +1,52 @@
-//! The waiters of threads and streams.
+//! The waiters of sessions: of any of their logs, or of their numbered items.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use contexture_session::ThreadKey;
-use contexture_session::records::StreamKey;
+use contexture_history::Seq;
+use contexture_session::{SessionKey, ThreadKey};
 use futures::channel::oneshot;
 
-/// A topic to wait for.
+/// What a waiter looks at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Topic {
-    Thread(ThreadKey),
-    Stream(StreamKey),
+pub(crate) enum Subject {
+    Log(ThreadKey),
+    Feed(SessionKey),
 }
 
-impl From<ThreadKey> for Topic {
-    fn from(key: ThreadKey) -> Self {
-        Topic::Thread(key)
+/// How far a subject is. Any difference is news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Gone,
+    Log(Seq),
+    Feed(FeedState),
+}
+
+/// How far a session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FeedState {
+    pub(crate) session: i64,
+    /// The number of its newest item.
+    pub(crate) end: u64,
+    /// How often unfinished texts were saved.
+    pub(crate) saves: u64,
+}
+
+impl Subject {
+    fn session(&self) -> SessionKey {
+        match self {
+            Subject::Log(key) => session_of(key),
+            Subject::Feed(key) => key.clone(),
+        }
     }
 }
 
-impl From<StreamKey> for Topic {
-    fn from(key: StreamKey) -> Self {
-        Topic::Stream(key)
-    }
+fn session_of(key: &ThreadKey) -> SessionKey {
+    SessionKey { tenant: key.tenant.clone(), session: key.thread.session() }
 }
 
-/// The waiters, by topic.
+/// The waiters, by session.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     waiting: Mutex<WaitList>,
@@ -37,7 +56,7 @@ pub(crate) struct Waiters {
 
 #[derive(Debug, Default)]
 struct WaitList {
-    topics: HashMap<Topic, Vec<Waiter>>,
+    sessions: HashMap<SessionKey, Vec<Waiter>>,
     next: u64,
     closed: bool,
 }
@@ -45,7 +64,9 @@ struct WaitList {
 #[derive(Debug)]
 struct Waiter {
     no: u64,
-    after: u64,
+    subject: Subject,
+    /// What it has seen; unknown until it has looked.
+    seen: Option<Progress>,
     /// Not checked yet by the thread that watches other processes.
     is_new: bool,
     notify: oneshot::Sender<()>,
@@ -55,26 +76,36 @@ struct Waiter {
 #[derive(Debug)]
 pub(crate) struct Wait {
     waiters: Arc<Waiters>,
-    topic: Topic,
+    session: SessionKey,
     no: u64,
     notified: oneshot::Receiver<()>,
 }
 
 impl Wait {
-    /// Waits for the next notice.
-    pub(crate) async fn notified(mut self) {
+    /// Waits for the next notice. `seen` is what the waiter has seen since it began to wait: other processes do not
+    /// notify, so the subject is compared with it.
+    pub(crate) async fn notified(mut self, seen: Progress) {
+        self.set_seen(seen);
         // A sender that was dropped is a notice too: waiters may be woken early.
         let _ = (&mut self.notified).await;
+    }
+
+    fn set_seen(&self, seen: Progress) {
+        let mut waiting = self.waiters.lock();
+        let mut entries = waiting.sessions.get_mut(&self.session).into_iter().flatten();
+        if let Some(entry) = entries.find(|it| it.no == self.no) {
+            entry.seen = Some(seen);
+        }
     }
 }
 
 impl Drop for Wait {
     fn drop(&mut self) {
         let mut waiting = self.waiters.lock();
-        if let Some(waiters) = waiting.topics.get_mut(&self.topic) {
+        if let Some(waiters) = waiting.sessions.get_mut(&self.session) {
             waiters.retain(|it| it.no != self.no);
             if waiters.is_empty() {
-                waiting.topics.remove(&self.topic);
+                waiting.sessions.remove(&self.session);
             }
         }
     }
@@ -86,43 +117,48 @@ impl Waiters {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to wait. Look at the log only after this: what is appended in between is then not missed.
-    pub(crate) fn wait(self: &Arc<Self>, topic: Topic, after: u64) -> Wait {
+    /// Begins to wait. Look at the subject only after this: what is written in between is then not missed.
+    pub(crate) fn wait(self: &Arc<Self>, subject: Subject) -> Wait {
         let (notify, notified) = oneshot::channel();
+        let session = subject.session();
         let mut waiting = self.lock();
         waiting.next += 1;
         let no = waiting.next;
-        waiting.topics.entry(topic.clone()).or_default().push(Waiter { no, after, is_new: true, notify });
+        let waiter = Waiter { no, subject, seen: None, is_new: true, notify };
+        waiting.sessions.entry(session.clone()).or_default().push(waiter);
         drop(waiting);
         self.news.notify_all();
-        Wait { waiters: Arc::clone(self), topic, no, notified }
+        Wait { waiters: Arc::clone(self), session, no, notified }
     }
 
-    /// Wakes the waiters of a thread or a stream.
-    pub(crate) fn wake(&self, topic: &Topic) {
-        let waiters = self.lock().topics.remove(topic);
+    /// Wakes the waiters of a log's session.
+    pub(crate) fn wake_log(&self, key: &ThreadKey) {
+        // Most of the time there are no waiters.
+        if !self.lock().sessions.is_empty() {
+            self.wake(&session_of(key));
+        }
+    }
+
+    /// Wakes the waiters of a session.
+    pub(crate) fn wake(&self, session: &SessionKey) {
+        let waiters = self.lock().sessions.remove(session);
         notify(waiters.into_iter().flatten());
     }
 
-    /// Wakes the waiters of a thread.
-    pub(crate) fn wake_thread(&self, key: &ThreadKey) {
-        // Most of the time there are no waiters.
-        if !self.lock().topics.is_empty() {
-            self.wake(&key.clone().into());
-        }
-    }
-
-    /// Wakes the waiters of any of the streams.
-    pub(crate) fn wake_streams(&self, streams: &[StreamKey]) {
-        if !self.lock().topics.is_empty() {
-            streams.iter().for_each(|it| self.wake(&it.clone().into()));
-        }
+    /// Wakes the waiters that have seen something else of a subject than what is there now.
+    pub(crate) fn wake_behind(&self, subject: &Subject, now: Progress) {
+        let mut waiting = self.lock();
+        let Some(waiters) = waiting.sessions.get_mut(&subject.session()) else { return };
+        let is_behind = |it: &mut Waiter| it.subject == *subject && it.seen.is_some_and(|it| it != now);
+        let behind: Vec<Waiter> = waiters.extract_if(.., is_behind).collect();
+        drop(waiting);
+        notify(behind.into_iter());
     }
 
     /// Wakes all waiters.
     pub(crate) fn wake_all(&self) {
-        let topics = std::mem::take(&mut self.lock().topics);
-        notify(topics.into_values().flatten());
+        let sessions = std::mem::take(&mut self.lock().sessions);
+        notify(sessions.into_values().flatten());
     }
 
     /// Ends the thread that watches other processes.
@@ -133,7 +169,7 @@ impl Waiters {
 
     /// Sleeps until there is a waiter; false once the store is closed.
     pub(crate) fn has_waiters(&self) -> bool {
-        let idle = |it: &mut WaitList| it.topics.is_empty() && !it.closed;
+        let idle = |it: &mut WaitList| it.sessions.is_empty() && !it.closed;
         let waiting = self.news.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
         !waiting.closed
     }
@@ -143,16 +179,17 @@ impl Waiters {
         let _ = self.news.wait_timeout_while(self.lock(), pause, |it| !it.closed);
     }
 
-    /// Returns those to look at, each with the least that it waits for.
-    pub(crate) fn to_look_at(&self, everybody: bool) -> Vec<(Topic, u64)> {
+    /// Returns the subjects to look at: all of them, or those of new waiters.
+    pub(crate) fn to_look_at(&self, everybody: bool) -> HashSet<Subject> {
         let mut waiting = self.lock();
-        let wanted = waiting.topics.iter_mut().filter_map(|(topic, waiters)| {
-            let is_wanted = everybody || waiters.iter().any(|it| it.is_new);
-            waiters.iter_mut().for_each(|it| it.is_new = false);
-            let after = waiters.iter().map(|it| it.after).min()?;
-            is_wanted.then(|| (topic.clone(), after))
-        });
-        wanted.collect()
+        let mut subjects = HashSet::new();
+        // A waiter that has not looked itself yet stays new.
+        for waiter in waiting.sessions.values_mut().flatten().filter(|it| it.seen.is_some()) {
+            if std::mem::replace(&mut waiter.is_new, false) || everybody {
+                subjects.insert(waiter.subject.clone());
+            }
+        }
+        subjects
     }
 }
 

@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use super::job::{Choice, Job, NoSummary, ShownSize, shown_turns, summarized};
 use super::log_writer::LogWriter;
 use crate::AgentError;
+use crate::beside::event_record;
 use crate::compaction::{Load, Summarized, caps};
 use crate::event::{CompactionReport, Event, Remark, Sink};
 use crate::request::Resolver;
@@ -234,6 +235,7 @@ impl Relief<'_> {
         if strategy == Strategy::SessionCompaction {
             let ShownSize { messages: messages_before, tokens: tokens_before } = before;
             let start = Event::ContextCompactionStart { strategy, trigger, messages_before, tokens_before };
+            self.log.append(vec![event_record(&start)]).await?;
             self.sink.send(start);
         }
         let requests = job.requests(self.resolver, pass);
@@ -260,7 +262,7 @@ impl Relief<'_> {
             self.resolver.cache.edits.push(decision(&report));
         }
         self.done.last = Some(job.attempt(&report));
-        self.report(&report);
+        self.report(&report).await?;
         Ok(report)
     }
 
@@ -282,12 +284,15 @@ impl Relief<'_> {
         ShownSize::of(self.resolver, &self.log.snapshot(), &*counter)
     }
 
-    fn report(&mut self, report: &CompactionReport) {
+    async fn report(&mut self, report: &CompactionReport) -> Result<(), AgentError> {
         self.done.reports.push(report.clone());
-        self.sink.send(match report.strategy {
+        let event = match report.strategy {
             Strategy::SessionCompaction => Event::ContextCompactionEnd(report.clone()),
             Strategy::ReactiveMicro | Strategy::ReactiveFull => Event::Compaction(report.clone()),
-        });
+        };
+        self.log.append(vec![event_record(&event)]).await?;
+        self.sink.send(event);
+        Ok(())
     }
 }
 

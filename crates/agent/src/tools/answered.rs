@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::bounded::bounded;
 use super::depth::{is_output_too_deep, too_deep};
 use super::own::{TOOL_OUTPUT, has_preview};
+use crate::beside::Beside;
 use crate::event::Event;
 
 /// A call with its output.
@@ -17,6 +18,8 @@ pub(crate) struct Answered {
     pub(crate) output: ToolOutput,
     /// The full text of the output, if the model sees a preview.
     pub(crate) whole: Option<String>,
+    /// The raw value for the application, if it differs from the output.
+    pub(crate) raw: Option<Value>,
 }
 
 impl Answered {
@@ -31,22 +34,23 @@ impl Answered {
 
     pub(super) fn bounded(call: &ToolCall, output: ToolOutput, max_bytes: usize) -> Self {
         let bounded = bounded(output, max_bytes, &call.id);
-        Self { call: call.clone(), output: bounded.output, whole: bounded.whole }
+        Self { call: call.clone(), output: bounded.output, whole: bounded.whole, raw: None }
     }
 
     /// Returns the event that announces the result.
-    pub(crate) fn event(&self, raw: Option<Value>) -> Event {
+    pub(crate) fn event(&self) -> Event {
         let (id, name) = (self.call.id.clone(), self.call.name.clone());
-        Event::ToolResult { id, name, output: self.output.clone(), raw }
+        Event::ToolResult { id, name, output: self.output.clone(), raw: self.raw.clone() }
     }
 }
 
 /// Returns the results as one message, preceded by the full texts of those that the model sees as a preview.
 pub(crate) fn result_items(answered: Vec<Answered>) -> Vec<NewItem> {
     let mut items: Vec<NewItem> = Vec::new();
-    let mut parts = Vec::new();
+    let (mut parts, mut beside) = (Vec::new(), Beside::default());
     items.extend(answered.iter().any(|it| it.whole.is_some()).then(has_preview));
-    for Answered { call, output, whole } in answered {
+    for Answered { call, output, whole, raw } in answered {
+        beside.raw.extend(raw.map(|it| (call.id.clone(), it)));
         items.extend(whole.map(|text| {
             let value = json!({"call_id": call.id, "name": call.name, "text": text});
             NewItem::application(TOOL_OUTPUT, value).visibility(Visibility::NONE)
@@ -54,6 +58,7 @@ pub(crate) fn result_items(answered: Vec<Answered>) -> Vec<NewItem> {
         parts.push(Part::ToolResult(ToolResult { call_id: call.id, name: call.name, output }));
     }
     if !parts.is_empty() {
+        items.extend(beside.record());
         items.push(NewItem::from(Message::parts(Role::Tool, parts)));
     }
     items

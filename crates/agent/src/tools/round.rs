@@ -54,8 +54,8 @@ impl<'a> Round<'a> {
 
     /// Answers a call without running it.
     pub(crate) fn closed(&self, call: &ToolCall, output: ToolOutput) -> Answered {
-        let answered = Answered { call: call.clone(), output, whole: None };
-        self.sink.send(answered.event(None));
+        let answered = Answered { call: call.clone(), output, whole: None, raw: None };
+        self.sink.send(answered.event());
         answered
     }
 
@@ -65,9 +65,9 @@ impl<'a> Round<'a> {
         if matches!(output, ToolOutput::ErrorText(_) | ToolOutput::ErrorJson(_)) {
             span.record("error.type", "tool_error");
         }
-        let answered = Answered::bounded(call, output, self.site.limits.max_result_bytes);
-        let raw = raw.filter(|it| !is_same(&answered.output, it));
-        self.sink.send(answered.event(raw));
+        let mut answered = Answered::bounded(call, output, self.site.limits.max_result_bytes);
+        answered.raw = raw.filter(|it| !is_same(&answered.output, it));
+        self.sink.send(answered.event());
         answered
     }
 

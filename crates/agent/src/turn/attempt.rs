@@ -19,6 +19,9 @@ pub(crate) struct Attempt {
     /// How many messages the turn had before the attempt.
     #[serde(default)]
     pub(crate) place: usize,
+    /// Whether its text was streamed before it was rejected.
+    #[serde(default)]
+    pub(crate) is_shown: bool,
 }
 
 impl Attempt {
@@ -32,7 +35,7 @@ impl Attempt {
         items.iter().filter_map(|it| Attempt::of(&it.body)).collect()
     }
 
-    fn of(body: &Body) -> Option<Attempt> {
+    pub(crate) fn of(body: &Body) -> Option<Attempt> {
         match body {
             Body::Application(Application { kind, value }) if kind == KIND => {
                 Attempt::deserialize(value).ok()
@@ -70,7 +73,7 @@ pub fn answer_in(body: &Body) -> Option<Arc<Message>> {
 /// changes what precedes it.
 pub(crate) fn with_attempts(mut messages: Vec<Arc<Message>>, attempts: &[Attempt]) -> Vec<Arc<Message>> {
     // From the last to the first, so that an insertion does not shift the places still to come.
-    for Attempt { message, feedback, place } in attempts.iter().rev() {
+    for Attempt { message, feedback, place, .. } in attempts.iter().rev() {
         let place = (*place).min(messages.len());
         messages.splice(place..place, [Arc::clone(message), Arc::new(Message::user(feedback.as_str()))]);
     }

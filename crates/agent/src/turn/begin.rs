@@ -15,6 +15,7 @@ use super::recover::{Recovery, is_known, recover, replayed};
 use super::state::{Origin, TurnState};
 use crate::AgentError;
 use crate::agent::Inner;
+use crate::beside::event_record;
 use crate::compaction::caps;
 use crate::event::Sink;
 use crate::request::{CacheState, Resolver, is_thawed, reminders_envelope};
@@ -63,12 +64,14 @@ pub(super) async fn begin(
         opened.ok_or(AgentError::Cancelled)??;
 
     let reminders = reminders_envelope(&reminders, &mut remarks);
-    let n_hidden = items.len() + usize::from(reminders.is_some()) + usize::from(aged.is_some());
+    let n_shown = items.iter().filter(|it| it.is_shown_to_model()).count();
+    let n_hidden = n_shown + usize::from(reminders.is_some()) + usize::from(aged.is_some());
     let envelope = pass.envelope().map(|text| NewItem::envelope(EnvelopeTag::SystemContext, text));
     let opening = opening_items(user, envelope.into_iter().chain(reminders)).chain(items);
     // The shortened views of this pass are recorded with the turn that needs them.
     let caps = resolver.caps.take().map(|it| caps::record(&it));
-    let items: Vec<NewItem> = aged.into_iter().chain(caps).chain(opening).collect();
+    let warnings = remarks.iter().map(|it| event_record(&it.event()));
+    let items: Vec<NewItem> = aged.into_iter().chain(caps).chain(opening).chain(warnings).collect();
     let n_items = items.len() as u64;
     let config = TurnConfig { key, resume: resume.is_some(), policy, items };
     let turn = match (begun(&thread, config, &cancel).await?, recovery) {

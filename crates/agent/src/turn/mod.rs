@@ -35,12 +35,13 @@ use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+pub(crate) use self::attempt::Attempt;
 pub use self::attempt::answer_in;
 use self::executor::Executor;
 pub use self::pending::{Pending, PendingApproval};
 pub(crate) use self::resume::Reply;
 pub use self::waiting::{Decision, Verdict, waiting_calls};
-pub(crate) use self::waiting::{Proof, Ruling};
+pub(crate) use self::waiting::{Proof, Ruling, requested_approval};
 use crate::AgentError;
 use crate::agent::Inner;
 use crate::event::{Event, Sink};

@@ -15,6 +15,7 @@ use super::state::{Origin, TurnState};
 use super::waiting::{Ruling, RunRecord, Waiting, admit_results, decided, suspension_reason};
 use super::{Entered, items_since};
 use crate::agent::Inner;
+use crate::beside::Beside;
 use crate::error::{AgentError, ApprovalError, ClientToolError};
 use crate::event::{Event, Sink};
 use crate::request::Resolver;
@@ -63,7 +64,7 @@ impl Reply {
             Reply::Decision(ruling) => (vec![decided(ruling)], Vec::new()),
             Reply::Results(request) => {
                 let answered = in_call_order(waiting, request, max_bytes);
-                let events = answered.iter().map(|it| it.event(None)).collect();
+                let events = answered.iter().map(|it| it.event()).collect();
                 (result_items(answered), events)
             }
         }
@@ -118,7 +119,8 @@ pub(super) async fn resume(
         Ok(waiting) => waiting,
         Err((err, waiting)) => {
             let reason = suspension_reason(!waiting.is_decided(), !waiting.client.is_empty());
-            turn.suspend(reason, Vec::new()).await?;
+            let beside = Beside { client_calls: waiting.client, ..Beside::default() };
+            turn.suspend(reason, beside.record().into_iter().collect()).await?;
             return Err(err);
         }
     };

@@ -126,7 +126,7 @@ fn apply(state: &mut TurnState, line: &str) {
         ("fails", _) => state.judged(Judgement::Failed { failures: Vec::new(), feedback: "no".to_owned() }),
         ("retried", _) => {
             let message = Arc::new(Message::assistant("bad"));
-            state.rejected(Attempt { message, feedback: "no".to_owned(), place: 1 });
+            state.rejected(Attempt { message, feedback: "no".to_owned(), place: 1, is_shown: true });
         }
         ("cancelled", _) => state.is_cancelled = true,
         (other, _) => panic!("no fact `{other}`"),

@@ -256,6 +256,13 @@ pub(crate) fn suspension(run: &RunRecord, requests: &[ApprovalRequest]) -> Vec<N
     [record].into_iter().chain(requests).collect()
 }
 
+/// Returns the id and the call of an approval that an item requests.
+pub(crate) fn requested_approval(body: &Body) -> Option<(String, ToolCall)> {
+    let Body::Application(Application { kind, value }) = body else { return None };
+    let record: Record = parsed(value).filter(|_| kind == REQUEST)?;
+    Some((record.id, record.call))
+}
+
 /// Returns the item that records a decision.
 pub(crate) fn decided(ruling: &Ruling) -> NewItem {
     let record = DecisionRecord { id: ruling.approval.clone(), verdict: ruling.verdict.clone() };

@@ -100,11 +100,11 @@ async fn the_turn_goes_on_with_the_clients_result() {
     t1 tool: a->{"type":"json","value":{"n":1}}
     t1 contexture.run {"prompt":"p","input":null,"scope":{"session":null,"tenant":null,"user":null,"now":null},"model":null,"settings":{},"client_tools":[{"name":"there","description":"Runs at the client.","parameters":{"type":"object"}},{"name":"also","description":"So does this.","parameters":{"type":"object"}}],"own_words":[],"client_calls":["b"],"steps":1,"usage":{"input_tokens":10,"cache_read_tokens":0,"output_tokens":2,"reasoning_tokens":0},"cost":null}
     t1 {"noted":{"key":"contexture.sent","value":{"view":[0,0,0,0],"sent":{"model":"test/model","tools":[{"source":"call","text":"{\"name\":\"also\",\"description\":\"So does this.\",\"parameters\":{\"type\":\"object\"}}","tokens":21},{"source":"call","text":"{\"name\":\"here\",\"description\":\"Gives back what it gets.\",\"parameters\":{\"type\":\"object\"}}","tokens":24},{"source":"call","text":"{\"name\":\"risky\",\"description\":\"Gives back what it gets.\",\"parameters\":{\"type\":\"object\"}}","tokens":25},{"source":"call","text":"{\"name\":\"there\",\"description\":\"Runs at the client.\",\"parameters\":{\"type\":\"object\"}}","tokens":22}],"system":[{"source":"prompt","text":"Be brief.","tokens":4}],"messages":0}}}}
-    t1 {"turn_ended":{"status":"suspended","reason":"it waits for tools of the client"}}
+    t1 {"turn_ended":{"status":"suspended","reason":"it waits for tools of the client","usage":{"input_tokens":10,"cache_read_tokens":0,"output_tokens":2,"reasoning_tokens":0}}}
     t1 "turn_resumed"
     t1 tool: b->{"type":"text","value":"two"}
     t1 assistant: All done.
-    t1 {"turn_ended":{"status":"completed"}}
+    t1 {"turn_ended":{"status":"completed","usage":{"input_tokens":10,"cache_read_tokens":0,"output_tokens":2,"reasoning_tokens":0}}}
     "#);
 }
 

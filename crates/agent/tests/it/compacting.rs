@@ -14,7 +14,7 @@ use futures::FutureExt;
 use serde_json::json;
 
 use crate::scene::{Summaries, faithful, small_window, words};
-use crate::stage::{Counting, Stage, TestTime, prompt, says, told};
+use crate::stage::{Counting, Stage, TestTime, is_beside, prompt, says, told};
 
 /// What only a bad summary says.
 const BAD: &str = "Nobody ever said such a thing";
@@ -40,7 +40,7 @@ async fn compacted(agent: &Agent, thread: &Thread) -> CompactionReport {
 /// The items that were ever said, each as text with everything that is known of it.
 async fn whole(thread: &Thread) -> Vec<String> {
     let items = thread.full_history().await.unwrap();
-    items.iter().map(|it| format!("{it:?}")).collect()
+    items.iter().filter(|it| !is_beside(it)).map(|it| format!("{it:?}")).collect()
 }
 
 /// Checks that a bad summary changed nothing but that excerpts stand in the place of the range.

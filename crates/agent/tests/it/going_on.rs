@@ -11,13 +11,14 @@ use contexture_compose::Prompt;
 use contexture_history::{Body, TurnStatus};
 use contexture_message::{Delta, Part, Role, ToolDefinition};
 use contexture_model::{ModelError, ModelErrorKind, Scripted, Step};
+use contexture_session::conformance::Layered;
 use contexture_session::{MemoryStore, SessionId, SessionStart, Store, Thread};
 use futures::{FutureExt, future::poll_fn};
 use proptest::collection::vec;
 use proptest::prelude::{Just, ProptestConfig, prop_oneof, proptest};
 use serde_json::json;
 
-use crate::halting::{HaltingStore, Steady};
+use crate::halting::{Halting, Steady};
 use crate::stage::{
     Counting, Stage, TestTime, agent, calls, echo, hi, output_text, prompt, says, script, sessions,
 };
@@ -52,7 +53,10 @@ fn counting(name: &str, ran: &Arc<Mutex<BTreeMap<String, usize>>>) -> Tool {
 
 impl Scene {
     async fn new(how: ResumePolicy) -> Self {
-        let store: Arc<dyn Store> = Arc::new(HaltingStore(MemoryStore::new(Arc::new(TestTime))));
+        let store: Arc<dyn Store> = Arc::new(Layered {
+            store: Arc::new(MemoryStore::new(Arc::new(TestTime))),
+            interference: Halting,
+        });
         let start = SessionStart { id: Some(SessionId::parse("s").unwrap()), label: None };
         sessions(&store).create(start).await.unwrap();
         let first = calls([("a", "free", json!({})), ("b", "risky", json!({})), ("c", "risky", json!({}))]);
@@ -249,15 +253,15 @@ async fn an_answer_that_broke_off_is_made_anew() {
     t1 {"turn_began":{"key":"k"}}
     t1 user: hi
     t1 assistant: A who
-    t1 {"turn_ended":{"status":"failed","reason":"cut"}}
+    t1 {"turn_ended":{"status":"failed","reason":"cut","code":"model_unreachable"}}
     t1 "turn_resumed"
     t1 assistant: A whole
-    t1 {"turn_ended":{"status":"failed","reason":"cut"}}
+    t1 {"turn_ended":{"status":"failed","reason":"cut","code":"model_unreachable"}}
     t1 "turn_resumed"
     t1 assistant: a=echo({})
     t1 tool: a->{"type":"json","value":{}}
     t1 assistant: A whole answer.
-    t1 {"turn_ended":{"status":"completed"}}
+    t1 {"turn_ended":{"status":"completed","usage":{"input_tokens":20,"cache_read_tokens":0,"output_tokens":4,"reasoning_tokens":0}}}
     "#);
 }
 

@@ -2,96 +2,31 @@
 
 use std::sync::Arc;
 
-use contexture_history::{Item, Seq};
 use contexture_message::{Answer, Role};
 use contexture_model::{Deltas, Model, ModelCall, Scripted, Step};
-use contexture_session::{
-    Append, Appended, Fence, Guard, Head, KeyedTurn, NewSession, NewThread, Search, SearchHit, SessionId,
-    SessionInfo, SessionKey, Span, Store, StoreFuture, Tenant, ThreadInfo, ThreadKey, Usage,
-};
+use contexture_session::StoreFuture;
+use contexture_session::conformance::{Interference, Operation};
 use futures::{StreamExt, stream};
 
-/// A store that waits before and behind each append: whoever is dropped there never hears whether it was made.
-#[derive(Debug)]
-pub(crate) struct HaltingStore<S>(pub(crate) S);
+/// Waits before and behind each append of a store: whoever is dropped there never hears whether it was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Halting;
 
-impl<S: Store> Store for HaltingStore<S> {
-    fn append(&self, key: ThreadKey, append: Append) -> StoreFuture<'_, Appended> {
+impl Interference for Halting {
+    fn around<'a, T: Send + 'a>(
+        &'a self,
+        operation: Operation,
+        does: StoreFuture<'a, T>,
+    ) -> StoreFuture<'a, T> {
         Box::pin(async move {
+            if operation.name != "append" {
+                return does.await;
+            }
             tokio::task::yield_now().await;
-            let appended = self.0.append(key, append).await;
+            let appended = does.await;
             tokio::task::yield_now().await;
             appended
         })
-    }
-
-    fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()> {
-        self.0.create_session(session)
-    }
-
-    fn create_thread(&self, thread: NewThread) -> StoreFuture<'_, ()> {
-        self.0.create_thread(thread)
-    }
-
-    fn fork(&self, from: ThreadKey, thread: NewThread) -> StoreFuture<'_, ()> {
-        self.0.fork(from, thread)
-    }
-
-    fn lease(&self, key: ThreadKey, guard: Guard) -> StoreFuture<'_, Option<Fence>> {
-        self.0.lease(key, guard)
-    }
-
-    fn head(&self, key: ThreadKey) -> StoreFuture<'_, Option<Head>> {
-        self.0.head(key)
-    }
-
-    fn read(&self, key: ThreadKey, span: Span) -> StoreFuture<'_, Vec<Item>> {
-        self.0.read(key, span)
-    }
-
-    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>> {
-        self.0.search(key, search)
-    }
-
-    fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>> {
-        self.0.turn_with_key(key, idempotency_key)
-    }
-
-    fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()> {
-        self.0.changed(key, after)
-    }
-
-    fn sessions(
-        &self,
-        tenant: Tenant,
-        after: Option<SessionId>,
-        max: usize,
-    ) -> StoreFuture<'_, Vec<SessionInfo>> {
-        self.0.sessions(tenant, after, max)
-    }
-
-    fn threads(&self, session: SessionKey) -> StoreFuture<'_, Vec<ThreadInfo>> {
-        self.0.threads(session)
-    }
-
-    fn delete_session(&self, session: SessionKey) -> StoreFuture<'_, bool> {
-        self.0.delete_session(session)
-    }
-
-    fn delete_thread(&self, key: ThreadKey) -> StoreFuture<'_, bool> {
-        self.0.delete_thread(key)
-    }
-
-    fn blob(&self, tenant: Tenant, hash: String) -> StoreFuture<'_, Option<String>> {
-        self.0.blob(tenant, hash)
-    }
-
-    fn usage(&self, tenant: Tenant) -> StoreFuture<'_, Usage> {
-        self.0.usage(tenant)
-    }
-
-    fn vacuum(&self) -> StoreFuture<'_, ()> {
-        self.0.vacuum()
     }
 }
 

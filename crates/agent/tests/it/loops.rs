@@ -30,7 +30,7 @@ async fn an_answer_is_streamed_and_on_record() {
     t1 user: hi
     t1 assistant: Hello!
     t1 {"noted":{"key":"contexture.sent","value":{"view":[0,0,0,0],"sent":{"model":"test/model","system":[{"source":"prompt","text":"Be brief.","tokens":4}],"messages":0}}}}
-    t1 {"turn_ended":{"status":"completed"}}
+    t1 {"turn_ended":{"status":"completed","usage":{"input_tokens":10,"cache_read_tokens":0,"output_tokens":2,"reasoning_tokens":0}}}
     "#);
 }
 
@@ -87,7 +87,7 @@ async fn tools_run_and_the_loop_goes_on() {
     t1 tool: a->{"type":"json","value":{"x":1}} b->{"type":"json","value":{"x":2}}
     t1 assistant: Done.
     t1 {"noted":{"key":"contexture.sent","value":{"view":[0,0,0,0],"sent":{"model":"test/model","tools":[{"source":"call","text":"{\"name\":\"echo\",\"description\":\"Gives back what it gets.\",\"parameters\":{\"type\":\"object\"}}","tokens":24}],"system":[{"source":"prompt","text":"Be brief.","tokens":4}],"messages":0}}}}
-    t1 {"turn_ended":{"status":"completed"}}
+    t1 {"turn_ended":{"status":"completed","usage":{"input_tokens":20,"cache_read_tokens":0,"output_tokens":4,"reasoning_tokens":0}}}
     "#);
     // The second call saw the first one's calls and results.
     let roles = |n: usize| model.requests()[n].messages.iter().map(|it| it.role.as_str()).collect::<Vec<_>>();

@@ -34,6 +34,7 @@ mod slot;
 mod stability;
 mod stage;
 mod this_run;
+mod told;
 mod tools;
 mod unasked;
 mod valid;

@@ -36,7 +36,7 @@ fn breaks() -> AgentBuilder {
 async fn a_guardrail_that_panics_lets_nothing_pass() {
     insta::assert_snapshot!(ended(breaks(), &guarded(json!({"id": "breaks"}))).await, @r#"
     error {"code":"panicked","message":"a model, check or entry panicked"}
-    t1 {"turn_ended":{"status":"failed","reason":"a model, check or entry panicked"}}
+    t1 {"turn_ended":{"status":"failed","reason":"a model, check or entry panicked","code":"panicked","usage":{"input_tokens":10,"cache_read_tokens":0,"output_tokens":2,"reasoning_tokens":0}}}
     "#);
     insta::assert_snapshot!(ended(breaks(), &guarded(json!({"id": "breaks", "on": "input"}))).await, @r#"
     error {"code":"panicked","message":"a model, check or entry panicked"}
@@ -51,7 +51,7 @@ async fn a_constraint_that_panics_fails_the_turn() {
     let judge = |_: Checked| async { panic!("of the constraint") };
     insta::assert_snapshot!(ended(agent(&script([says("x")])).constraint("breaks", judge), &prompt).await, @r#"
     error {"code":"panicked","message":"a model, check or entry panicked"}
-    t1 {"turn_ended":{"status":"failed","reason":"a model, check or entry panicked"}}
+    t1 {"turn_ended":{"status":"failed","reason":"a model, check or entry panicked","code":"panicked","usage":{"input_tokens":10,"cache_read_tokens":0,"output_tokens":2,"reasoning_tokens":0}}}
     "#);
 }
 
@@ -68,7 +68,7 @@ async fn a_model_that_panics_fails_the_turn() {
     let agent = Agent::builder(Breaking, Arc::new(TestTime), Counting::default());
     insta::assert_snapshot!(ended(agent, &prompt()).await, @r#"
     error {"code":"panicked","message":"a model, check or entry panicked"}
-    t1 {"turn_ended":{"status":"failed","reason":"a model, check or entry panicked"}}
+    t1 {"turn_ended":{"status":"failed","reason":"a model, check or entry panicked","code":"panicked"}}
     "#);
 }
 
@@ -83,7 +83,7 @@ async fn an_entry_that_panics_between_steps_fails_the_turn() {
     let agent = agent(&Scripted::always(calls([("a", "echo", json!({}))]))).tool(echo("echo"));
     insta::assert_snapshot!(ended(agent, &prompt).await, @r#"
     error {"code":"contributor_failed","message":"contributor:breaks: the contributor failed: it panicked: of the entry"}
-    t1 {"turn_ended":{"status":"failed","reason":"contributor:breaks: the contributor failed: it panicked: of the entry"}}
+    t1 {"turn_ended":{"status":"failed","reason":"contributor:breaks: the contributor failed: it panicked: of the entry","code":"contributor_failed","usage":{"input_tokens":10,"cache_read_tokens":0,"output_tokens":2,"reasoning_tokens":0}}}
     "#);
 }
 

@@ -80,8 +80,14 @@ impl Stage {
     /// Returns the whole log as text.
     pub(crate) async fn log(&self) -> String {
         let items = self.thread.all(None).await.unwrap();
-        items.iter().map(shown).collect::<Vec<_>>().join("\n")
+        items.iter().filter(|it| !is_beside(it)).map(shown).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Whether an item is in the log for the sake of events only; [`told`](crate::told) looks at those.
+pub(crate) fn is_beside(item: &Item) -> bool {
+    let Body::Application(it) = &item.body else { return false };
+    ["contexture.event", "contexture.beside"].contains(&it.kind.as_str())
 }
 
 pub(crate) fn sessions(store: &Arc<dyn Store>) -> Sessions {

@@ -1,7 +1,7 @@
 //! One session of the load: its turns, one after another, and a client that follows its events.
 //!
-//! Nothing else runs on the session, so the streams of its turns contain all of its events: numbers from 1 without a
-//! gap or a repeat. The client that follows must receive the same events, even though it reconnects now and then.
+//! The client that follows must assemble the same turns from its events as the one that runs them, even though it
+//! reconnects now and then, often in the middle of an answer.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -31,11 +31,10 @@ pub(super) struct User {
 impl User {
     /// Runs the turns of the session.
     pub(super) async fn talk(&self, n_turns: usize, seen: &SeenEvents) -> Result<(), LoadError> {
-        let mut after = 0;
         for turn in 1..=n_turns {
             let asked = format!("{} {turn}", self.session);
             let began = Instant::now();
-            let heard = self.turn(&asked, &mut after, seen).await?;
+            let heard = self.turn(&asked, seen, began).await?;
             let took = began.elapsed();
             if heard != pieces(&asked).concat() {
                 return Err(format!("{asked}: the text is not whole").into());
@@ -60,7 +59,7 @@ impl User {
     }
 
     /// Runs a turn and returns the text that was streamed.
-    async fn turn(&self, asked: &str, after: &mut u64, seen: &SeenEvents) -> Result<String, LoadError> {
+    async fn turn(&self, asked: &str, seen: &SeenEvents, began: Instant) -> Result<String, LoadError> {
         self.tally.request();
         let url = format!("{}/v1/sessions/{}/turns", self.url, self.session);
         let request = self.http.post(url).header("accept", "text/event-stream");
@@ -73,12 +72,14 @@ impl User {
         let mut text = String::new();
         let mut last = String::new();
         while let Some(frame) = frames.next().await? {
-            check_next(&self.session, after, &frame)?;
             if frame.event == "text.delta" {
+                if text.is_empty() {
+                    self.tally.first_delta(began.elapsed());
+                }
                 let data: Value = serde_json::from_str(&frame.data)?;
                 text.push_str(data["text"].as_str().unwrap_or_default());
             }
-            seen.by_turn(&frame)?;
+            seen.add(&frame, Side::Turn)?;
             last = frame.data;
         }
         let end: Value = serde_json::from_str(&last).unwrap_or_default();
@@ -90,21 +91,21 @@ impl User {
 
     /// Follows the events of the session until `n_turns` turns have ended, reconnecting now and then.
     pub(super) async fn follow(&self, n_turns: usize, seen: &SeenEvents) -> Result<(), LoadError> {
-        let (mut after, mut n_ended) = (0, 0);
+        let (mut after, mut n_ended) = (String::new(), 0);
         // Different places in each session, the same in each run.
         let mut hold = 23 + hash(&self.session) % 200;
         while n_ended < n_turns {
             self.tally.request();
             let url = format!("{}/v1/sessions/{}/events", self.url, self.session);
-            let request = self.http.get(url).header("last-event-id", after.to_string());
+            let request = self.http.get(url).header("last-event-id", &after);
             let mut frames = Frames::new(checked(request.send().await?, StatusCode::OK).await?);
             for _ in 0..hold {
                 let next = tokio::time::timeout(Duration::from_secs(60), frames.next()).await;
                 let frame = next.map_err(|_| format!("{}: no event arrives", self.session))??;
                 let frame = frame.ok_or_else(|| format!("{}: the event stream ended", self.session))?;
-                check_next(&self.session, &mut after, &frame)?;
-                seen.by_session(&frame)?;
+                seen.add(&frame, Side::Session)?;
                 n_ended += usize::from(frame.event == "turn.end");
+                after = frame.id;
                 if n_ended == n_turns {
                     break;
                 }
@@ -112,15 +113,6 @@ impl User {
             hold = 23 + (hold * 7) % 200;
         }
         Ok(())
-    }
-}
-
-fn check_next(session: &str, after: &mut u64, frame: &Frame) -> Result<(), LoadError> {
-    let expected = *after + 1;
-    *after = frame.id;
-    match frame.id == expected {
-        true => Ok(()),
-        false => Err(format!("{session}: event {} comes where {expected} should", frame.id).into()),
     }
 }
 
@@ -132,14 +124,21 @@ async fn checked(answer: Response, expected: StatusCode) -> Result<Response, Loa
     Err(format!("{status}: {}", answer.text().await.unwrap_or_default()).into())
 }
 
-/// The events that only one of two clients has received so far: both must receive the same.
+/// What two clients have assembled of the turns of a session: both must assemble the same.
 #[derive(Debug, Default)]
-pub(super) struct SeenEvents(Option<Mutex<BTreeMap<u64, (Side, u64)>>>);
+pub(super) struct SeenEvents(Option<Mutex<[Assembled; 2]>>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum Side {
     Turn,
     Session,
+}
+
+/// The text of the turn that is being told, and the hashes of those that are over.
+#[derive(Debug, Default)]
+struct Assembled {
+    text: String,
+    turns: BTreeMap<String, u64>,
 }
 
 impl SeenEvents {
@@ -148,32 +147,30 @@ impl SeenEvents {
         Self(is_followed.then(Mutex::default))
     }
 
-    fn by_turn(&self, frame: &Frame) -> Result<(), LoadError> {
-        self.add(frame, Side::Turn)
-    }
-
-    fn by_session(&self, frame: &Frame) -> Result<(), LoadError> {
-        self.add(frame, Side::Session)
-    }
-
     fn add(&self, frame: &Frame, side: Side) -> Result<(), LoadError> {
-        let Some(open) = &self.0 else { return Ok(()) };
-        let digest = hash(&(&frame.event, &frame.data));
-        let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
-        match open.remove(&frame.id) {
-            None => drop(open.insert(frame.id, (side, digest))),
-            Some((other, same)) if other != side && same == digest => {}
-            Some(_) => {
-                return Err(format!("event {} differs between the turn and the session", frame.id).into());
+        let Some(sides) = &self.0 else { return Ok(()) };
+        let data: Value = serde_json::from_str(&frame.data)?;
+        let mut sides = sides.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = &mut sides[side as usize];
+        match frame.event.as_str() {
+            "text.delta" => seen.text.push_str(data["text"].as_str().unwrap_or_default()),
+            "attempt.discarded" => seen.text.clear(),
+            "turn.end" => {
+                let turn = data["turn"].as_str().unwrap_or_default().to_owned();
+                let whole = hash(&std::mem::take(&mut seen.text));
+                if seen.turns.insert(turn.clone(), whole).is_some() {
+                    return Err(format!("{turn} ends twice").into());
+                }
             }
+            _ => {}
         }
         Ok(())
     }
 
-    /// Whether both clients have received the same events.
+    /// Whether both clients have assembled the same turns.
     pub(super) fn is_even(&self) -> bool {
-        let open = self.0.as_ref().map(|it| it.lock().unwrap_or_else(PoisonError::into_inner));
-        open.is_none_or(|it| it.is_empty())
+        let sides = self.0.as_ref().map(|it| it.lock().unwrap_or_else(PoisonError::into_inner));
+        sides.is_none_or(|it| it[0].turns == it[1].turns)
     }
 }
 

@@ -4,10 +4,10 @@ use std::error::Error;
 
 use reqwest::Response;
 
-/// One event: its number, and the document it carries.
+/// One event: its id, and the document it carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
-    pub(super) id: u64,
+    pub(super) id: String,
     pub(super) event: String,
     pub(super) data: String,
 }
@@ -47,5 +47,5 @@ impl Frames {
 fn frame(text: &str) -> Option<Frame> {
     let field = |name: &str| text.lines().find_map(|it| it.strip_prefix(name));
     let (id, event, data) = (field("id: ")?, field("event: ")?, field("data: ")?);
-    Some(Frame { id: id.parse().ok()?, event: event.to_owned(), data: data.to_owned() })
+    Some(Frame { id: id.to_owned(), event: event.to_owned(), data: data.to_owned() })
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use contexture::model::{Client, ClientConfig, ModelProvider};
 use contexture::project::Project;
-use contexture::session::{Records, Store};
+use contexture::session::{Documents, Store};
 use contexture::session::{SessionConfig, Sessions};
 use contexture::store_postgres::PostgresConfig;
 use contexture::store_postgres::PostgresStore;
@@ -37,19 +37,23 @@ pub fn instance(
 
 async fn server(folder: &Path, url: Option<&str>) -> Result<Server, Box<dyn Error>> {
     let project = Project::open(folder).map_err(|err| format!("{:?}", err.faults))?;
-    let (store, records) = match url {
+    let (store, documents) = match url {
         Some(url) => both(PostgresStore::connect(url, PostgresConfig::default()).await?),
         None => {
             let config = SqliteConfig::new(Arc::new(SystemTime));
             both(SqliteStore::open(folder.join("contexture.db"), config)?)
         }
     };
-    let sessions = Sessions::new(store, session_ports(None), SessionConfig::default());
+    let sessions = Sessions::new(
+        store,
+        session_ports(None),
+        SessionConfig { kept_threads: 512, ..SessionConfig::default() },
+    );
     let (time, names) = (Arc::new(SystemTime), Arc::new(SystemNames));
-    Ok(Server::new(Parts { project, agent: agent_maker(), sessions, records, time, names })?)
+    Ok(Server::new(Parts { project, agent: agent_maker(), sessions, documents, time, names })?)
 }
 
-fn both<S: Store + Records>(store: S) -> (Arc<dyn Store>, Arc<dyn Records>) {
+fn both<S: Store + Documents>(store: S) -> (Arc<dyn Store>, Arc<dyn Documents>) {
     let store = Arc::new(store);
     (Arc::clone(&store) as Arc<dyn Store>, store)
 }

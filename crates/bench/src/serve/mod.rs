@@ -44,7 +44,7 @@ pub struct ServeConfig {
     pub turns: usize,
     /// The model's pause between two pieces of its answer.
     pub pause: Duration,
-    /// This program, whose command `instance` is the server.
+    /// This program, or another build of it, whose command `instance` is the server.
     pub program: PathBuf,
     /// The folder of the store.
     pub scratch: PathBuf,
@@ -97,7 +97,7 @@ async fn load(config: &ServeConfig, process: &Process, user: &User) -> Result<Va
     let n_sessions = config.sessions.max(1);
     let n_each = config.turns.div_ceil(n_sessions).max(1);
     let n_turns = n_each * n_sessions;
-    let cpu_before = process.cpu_ms();
+    let (cpu_before, written_before) = (process.cpu_ms(), process.written_kb());
     let began = Instant::now();
     let mut sessions = JoinSet::new();
     for idx in 0..n_sessions {
@@ -121,12 +121,15 @@ async fn load(config: &ServeConfig, process: &Process, user: &User) -> Result<Va
     let seconds = began.elapsed().as_secs_f64();
     memory.look(process, n_turns, n_turns);
     let cpu = process.cpu_ms().zip(cpu_before).map(|(after, before)| (after - before) / n_turns as f64);
+    let each = |(after, before): (f64, f64)| rounded((after - before) / n_turns as f64);
+    let written = process.written_kb().zip(written_before).map(each);
     let mut report = figures(&user.tally, seconds);
     report["n"] = config.sessions.into();
     report["errors"] = errors.len().into();
     report["first_errors"] = errors.iter().take(5).cloned().collect();
     report["rss_mb"] = json!(process.peak_rss_mb());
     report["rss_mb_at"] = json!(memory.0);
+    report["written_kb_per_turn"] = json!(written);
     report["server_cpu_ms_per_turn"] = json!(cpu.map(rounded));
     Ok(report)
 }
@@ -172,6 +175,7 @@ fn figures(tally: &Tally, seconds: f64) -> Value {
         "seconds": rounded(seconds),
         "turns_per_s": rounded(tally.n_turns() as f64 / seconds),
         "requests_per_s": rounded(tally.n_requests() as f64 / seconds),
+        "first_delta_us": at(&tally.first_deltas(), 50),
         "median_us": at(&own, 50),
         "p99_us": at(&own, 99),
         "turn_median_us": at(&whole, 50),

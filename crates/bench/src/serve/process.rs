@@ -57,6 +57,13 @@ impl Process {
         Some((user + system) * 10.0)
     }
 
+    /// Returns how many kilobytes it has caused to be written to disks, if the system reports it.
+    pub(super) fn written_kb(&self) -> Option<f64> {
+        let io = fs::read_to_string(format!("/proc/{}/io", self.child.id())).ok()?;
+        let bytes: f64 = io.lines().find_map(|it| it.strip_prefix("write_bytes: "))?.parse().ok()?;
+        Some(bytes / 1024.0)
+    }
+
     /// Shuts it down and returns whether it exited successfully.
     pub(super) fn stop(mut self) -> std::io::Result<bool> {
         drop(self.child.stdin.take());

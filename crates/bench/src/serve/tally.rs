@@ -11,6 +11,8 @@ pub(super) struct Tally {
     n_turns: AtomicUsize,
     /// Of each turn: how long it took, and how long without the model, in microseconds.
     took: Mutex<Vec<(u32, u32)>>,
+    /// Of each turn: how long its client waited for the first text, in microseconds.
+    first_deltas: Mutex<Vec<u32>>,
 }
 
 impl Tally {
@@ -22,6 +24,18 @@ impl Tally {
         let micros = |it: Duration| u32::try_from(it.as_micros()).unwrap_or(u32::MAX);
         self.took.lock().unwrap_or_else(PoisonError::into_inner).push((micros(took), micros(own)));
         self.n_turns.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn first_delta(&self, after: Duration) {
+        let micros = u32::try_from(after.as_micros()).unwrap_or(u32::MAX);
+        self.first_deltas.lock().unwrap_or_else(PoisonError::into_inner).push(micros);
+    }
+
+    /// Returns how long clients waited for the first text, shortest first.
+    pub(super) fn first_deltas(&self) -> Vec<u32> {
+        let mut all = self.first_deltas.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        all.sort_unstable();
+        all
     }
 
     pub(super) fn n_requests(&self) -> u64 {

@@ -7,7 +7,7 @@ use crate::args::{AuditArgs, Globals, StoreArgs};
 use crate::error::Failure;
 use crate::output::Reply;
 use crate::setup::runtime;
-use crate::setup::store::{Missing, open_both, place};
+use crate::setup::store::{Missing, open_store, place};
 use crate::terminal::Screen;
 use crate::terminal::paint::{BOLD, DIM};
 use crate::terminal::table::{Align, Cell, Table};
@@ -15,8 +15,8 @@ use crate::terminal::table::{Align, Cell, Table};
 pub(super) fn run(args: &AuditArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     let place = place(&StoreArgs { store: args.store.clone(), tenant: String::new() }, globals)?;
     let acts = runtime::block_on(async {
-        let records = open_both(&place, Missing::Refuse).await?.records;
-        Ok::<_, Failure>(audit_log(&*records, None, args.limit).await?)
+        let store = open_store(&place, Missing::Refuse).await?;
+        Ok::<_, Failure>(audit_log(&store, None, args.limit).await?)
     })??;
     if globals.json {
         return Ok(Reply::json(acts.iter().map(document).collect()));

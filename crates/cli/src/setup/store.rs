@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contexture::SystemTime;
-use contexture_session::{MemoryStore, Records, Store};
+use contexture_session::{Documents, MemoryStore, Store};
 use contexture_store_postgres::{PostgresConfig, PostgresStore};
 use contexture_store_sqlite::{SqliteConfig, SqliteStore};
 
@@ -71,10 +71,10 @@ pub(crate) fn parse(url: &str, dir: &Path) -> Result<Place, Failure> {
     }
 }
 
-/// A store, and the records that it keeps next to conversations.
+/// A store, and the documents that it keeps next to conversations.
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) records: Arc<dyn Records>,
+    pub(crate) documents: Arc<dyn Documents>,
 }
 
 /// Opens a store.
@@ -82,7 +82,7 @@ pub(crate) async fn open_store(place: &Place, missing: Missing) -> Result<Arc<dy
     Ok(open_both(place, missing).await?.store)
 }
 
-/// Opens a store and its records.
+/// Opens a store and its documents.
 pub(crate) async fn open_both(place: &Place, missing: Missing) -> Result<Opened, Failure> {
     match place {
         Place::Sqlite(path) => {
@@ -98,9 +98,9 @@ pub(crate) async fn open_both(place: &Place, missing: Missing) -> Result<Opened,
     }
 }
 
-fn both<S: Store + Records>(store: S) -> Opened {
+fn both<S: Store + Documents>(store: S) -> Opened {
     let store = Arc::new(store);
-    Opened { store: Arc::clone(&store) as Arc<dyn Store>, records: store }
+    Opened { store: Arc::clone(&store) as Arc<dyn Store>, documents: store }
 }
 
 fn no_file(path: &Path) -> Failure {

@@ -1,12 +1,11 @@
 //! What must hold at the end, of each session.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::iter::Sum;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::ears::{Events, number_in};
 use crate::user::{User, answer_to};
 
 /// How long the ends of lost turns may take to be told: a lease and then some.
@@ -22,7 +21,7 @@ pub(crate) async fn check(user: &User) -> Vec<String> {
         let events = events(user).await;
         wrong = of_events(&events, &items);
         if wrong.is_empty() {
-            user.set_kept(kept(&events, &items));
+            user.set_n_kept(n_kept(&items));
             break;
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -39,7 +38,7 @@ async fn items(user: &User) -> Vec<Value> {
 }
 
 /// Reads all events there are: until nothing more comes for a while.
-async fn events(user: &User) -> Vec<(u64, Value)> {
+async fn events(user: &User) -> Events {
     let url = user.url(&format!("/{}/events", user.session)).await;
     let mut answer = user.http.get(url).send().await.unwrap();
     let mut text = Vec::new();
@@ -49,7 +48,7 @@ async fn events(user: &User) -> Vec<(u64, Value)> {
     let text = String::from_utf8(text).unwrap();
     let frame = |it: &str| {
         let field = |name: &str| it.lines().find_map(|line| line.strip_prefix(name));
-        Some((field("id: ")?.parse().ok()?, serde_json::from_str(field("data: ")?).ok()?))
+        Some((number_in(field("id: ")?)?, serde_json::from_str(field("data: ")?).ok()?))
     };
     text.split("\n\n").filter_map(frame).collect()
 }
@@ -120,34 +119,13 @@ fn told(events: &[(u64, Value)]) -> BTreeMap<u64, String> {
     told
 }
 
-/// How much of what was told of interrupted turns their logs have.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Kept {
-    /// Interrupted turns of which something was told.
-    told: usize,
-    /// Those whose log has nothing of it: an instance was held up before it could write that the turn runs, and told it later.
-    late: usize,
-}
-
-impl Sum for Kept {
-    fn sum<I: Iterator<Item = Kept>>(all: I) -> Kept {
-        all.fold(Kept::default(), |sum, it| Kept { told: sum.told + it.told, late: sum.late + it.late })
-    }
-}
-
-impl fmt::Display for Kept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} interrupted turns had told something, {} only later", self.told, self.late)
-    }
-}
-
-fn kept(events: &[(u64, Value)], items: &[Value]) -> Kept {
-    let told = told(events);
-    let of_interrupted = told
-        .iter()
-        .filter(|(turn, it)| !it.trim().is_empty() && status_of(items, **turn) == Some("interrupted"));
-    let late = of_interrupted.clone().filter(|(turn, _)| answer_of(items, **turn).is_none());
-    Kept { told: of_interrupted.count(), late: late.count() }
+/// Returns how many interrupted turns have kept a part of their answer.
+fn n_kept(items: &[Value]) -> usize {
+    let has_part = |it: &&Value| answer_of(items, turn_no(it)).is_some_and(|it| !it.trim().is_empty());
+    ends(items)
+        .filter(|it| it["body"]["change"]["turn_ended"]["status"] == "interrupted")
+        .filter(has_part)
+        .count()
 }
 
 /// Whatever was acknowledged is there once, with its answer.
@@ -185,11 +163,11 @@ fn of_log(user: &User, items: &[Value]) -> Vec<String> {
     wrong
 }
 
-/// Events are numbered without a gap; a turn begins once, ends once, and says nothing before or behind that.
+/// Numbers of events never fall; a turn begins once, ends once, and says nothing before or behind that.
 fn of_events(events: &[(u64, Value)], items: &[Value]) -> Vec<String> {
     let mut wrong = Vec::new();
-    if let Some(((id, _), number)) = events.iter().zip(1..).find(|((id, _), number)| id != number) {
-        wrong.push(format!("event {id} stands where {number} should"));
+    if !events.is_sorted_by_key(|it| it.0) {
+        wrong.push("events are not in the order of their numbers".to_owned());
     }
     let mut turns: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
     events.iter().for_each(|(_, it)| turns.entry(turn_no(it)).or_default().push(it));

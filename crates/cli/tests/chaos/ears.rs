@@ -11,17 +11,26 @@ use crate::caller::Caller;
 /// Events with their numbers, in the order in which they came.
 pub(crate) type Events = Vec<(u64, Value)>;
 
+/// What was heard of a run.
+#[derive(Default)]
+struct Heard {
+    /// The id of the last event, of whatever kind.
+    last: Option<String>,
+    /// The run's own events, without those of its turns.
+    own: Events,
+}
+
 /// How long a connection may be silent: longer than instances are.
 const SILENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Ears {
-    heard: Arc<Mutex<Events>>,
+    heard: Arc<Mutex<Heard>>,
     task: JoinHandle<()>,
 }
 
 impl Ears {
     pub(crate) fn open(caller: &Arc<Caller>, run: &str) -> Self {
-        let heard: Arc<Mutex<Events>> = Arc::default();
+        let heard: Arc<Mutex<Heard>> = Arc::default();
         let (caller, run, events) = (Arc::clone(caller), run.to_owned(), Arc::clone(&heard));
         let task = tokio::spawn(async move {
             while !follow(&caller, &run, &events).await {
@@ -34,7 +43,7 @@ impl Ears {
     /// Returns what was heard, as soon as it has come to an event, or nothing more is to be expected.
     pub(crate) async fn upto(&self, last: u64, give_up: Instant) -> Events {
         loop {
-            let heard = self.heard.lock().unwrap().clone();
+            let heard = self.heard.lock().unwrap().own.clone();
             if heard.last().is_some_and(|it| it.0 >= last) || Instant::now() >= give_up {
                 return heard;
             }
@@ -50,10 +59,10 @@ impl Drop for Ears {
 }
 
 /// Hears one connection to its end. Says whether the run is over and all was heard.
-async fn follow(caller: &Caller, run: &str, heard: &Mutex<Events>) -> bool {
-    let after = heard.lock().unwrap().last().map_or(0, |it| it.0);
+async fn follow(caller: &Caller, run: &str, heard: &Mutex<Heard>) -> bool {
+    let after = heard.lock().unwrap().last.clone().unwrap_or_else(|| "0".to_owned());
     let request = caller.to_get(&format!("/runs/{run}/events")).await.header("accept", "text/event-stream");
-    let request = request.header("last-event-id", after.to_string());
+    let request = request.header("last-event-id", &after);
     let Ok(Ok(mut answer)) = tokio::time::timeout(SILENCE, request.send()).await else { return false };
     match answer.status().as_u16() {
         200 => {}
@@ -71,7 +80,7 @@ async fn follow(caller: &Caller, run: &str, heard: &Mutex<Events>) -> bool {
         text.extend_from_slice(&chunk);
         while let Some(end) = text.windows(2).position(|it| it == b"\n\n") {
             let frame: Vec<u8> = text.drain(..end + 2).collect();
-            heard.lock().unwrap().extend(parsed(&frame));
+            heard.lock().unwrap().take(&frame);
             patience = patience.saturating_sub(1);
         }
         if patience == 0 {
@@ -81,9 +90,22 @@ async fn follow(caller: &Caller, run: &str, heard: &Mutex<Events>) -> bool {
     false
 }
 
-/// Reads a frame; what is no event is a sign of life.
-fn parsed(frame: &[u8]) -> Option<(u64, Value)> {
-    let text = std::str::from_utf8(frame).ok()?;
-    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
-    Some((field("id: ")?.parse().ok()?, serde_json::from_str(field("data: ")?).ok()?))
+impl Heard {
+    /// Takes in a frame; what is no event is a sign of life.
+    fn take(&mut self, frame: &[u8]) -> Option<()> {
+        let text = std::str::from_utf8(frame).ok()?;
+        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+        let id = field("id: ")?;
+        self.last = Some(id.to_owned());
+        let event: Value = serde_json::from_str(field("data: ")?).ok()?;
+        if event["type"] != "node.event" {
+            self.own.push((number_in(id)?, event));
+        }
+        Some(())
+    }
+}
+
+/// Returns the number with which an id begins: that of the newest item that was told whole.
+pub(crate) fn number_in(id: &str) -> Option<u64> {
+    id.split(['+', '~']).next()?.parse().ok()
 }

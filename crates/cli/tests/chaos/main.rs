@@ -103,12 +103,12 @@ fn chaos(store: Store) {
         let (sessions, runs) = tokio::join!(sessions, runs);
         let troubles: Vec<String> = sessions.into_iter().chain(runs).flatten().collect();
         let n_turns: usize = users.iter().map(|it| it.n_acknowledged()).sum();
-        let kept: check::Kept = users.iter().map(|it| it.kept()).sum();
+        let n_kept: usize = users.iter().map(|it| it.n_kept()).sum();
         let n_steps: usize = runners.iter().map(|it| it.n_said()).sum();
         let n_notes: usize = users.iter().map(|it| it.notes().len()).sum();
         let told = cluster.told();
         eprintln!(
-            "{n_turns} turns, {n_notes} messages and {n_steps} steps of runs acknowledged; {told}; {kept}"
+            "{n_turns} turns, {n_notes} messages and {n_steps} steps of runs acknowledged; {told}; {n_kept} interrupted turns kept a part"
         );
         assert!(troubles.is_empty(), "seed {seed}:\n{}", troubles.join("\n"));
         assert!(n_turns > N_SESSIONS, "hardly anything was done: {n_turns}");

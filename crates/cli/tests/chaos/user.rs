@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::check::Kept;
 use crate::cluster::Places;
 use crate::dice::Dice;
 
@@ -33,7 +32,7 @@ struct State {
     /// Messages that were appended without a turn, and acknowledged.
     notes: Vec<String>,
     n_said: usize,
-    kept: Kept,
+    n_kept: usize,
     troubles: Vec<String>,
 }
 
@@ -55,7 +54,7 @@ impl User {
             acknowledged: BTreeMap::new(),
             notes: Vec::new(),
             n_said: 0,
-            kept: Kept::default(),
+            n_kept: 0,
             troubles: Vec::new(),
         };
         let http = contexture_model::http_client(Vec::new(), None).unwrap();
@@ -78,12 +77,12 @@ impl User {
         self.state().notes.clone()
     }
 
-    pub(crate) fn kept(&self) -> Kept {
-        self.state().kept
+    pub(crate) fn n_kept(&self) -> usize {
+        self.state().n_kept
     }
 
-    pub(crate) fn set_kept(&self, kept: Kept) {
-        self.state().kept = kept;
+    pub(crate) fn set_n_kept(&self, n_kept: usize) {
+        self.state().n_kept = n_kept;
     }
 
     pub(crate) fn troubles(&self) -> Vec<String> {

@@ -67,10 +67,11 @@ async fn turns_end_with_an_error_when_the_file_can_not_grow() {
     // Counted in blocks of 512 bytes: 512 KiB for each file.
     let mut instance = project.start_with("trap '' XFSZ; ulimit -f 1024");
     assert_eq!(instance.post("/v1/sessions", json!({"id": "s"})).await.0, 201);
+    assert_eq!(instance.post("/v1/sessions", json!({"id": "filler"})).await.0, 201);
     assert_eq!(instance.readiness().await, 200);
     let fill = async {
         called(&project.n_model).await;
-        fill(&instance).await;
+        write_until_full(&instance).await;
     };
     let (told, ()) = tokio::join!(instance.turn_as_events("a story"), fill);
     assert!(told.contains("event: error\n") && told.contains("store_unavailable"), "{told}");
@@ -83,9 +84,8 @@ async fn turns_end_with_an_error_when_the_file_can_not_grow() {
     instance.ended(Duration::from_secs(25)).await;
 }
 
-/// Writes until nothing can be written, neither to the log nor, when that is copied, to the file.
-async fn fill(instance: &Instance) {
-    assert_eq!(instance.post("/v1/sessions", json!({"id": "filler"})).await.0, 201);
+/// Writes to the session `filler` until nothing can be written, neither to the log nor, when that is copied, to the file.
+async fn write_until_full(instance: &Instance) {
     for size in [8_000, 800, 8] {
         // A log that was refused once is copied into the file and begins again, until the file can't grow either.
         let mut n_refused = 0;
@@ -123,6 +123,7 @@ async fn a_full_disk_is_noticed_and_got_over() {
     let _mounted = Mounted(disk.clone());
     let mut instance = project.start();
     assert_eq!(instance.post("/v1/sessions", json!({"id": "s"})).await.0, 201);
+    assert_eq!(instance.post("/v1/sessions", json!({"id": "filler"})).await.0, 201);
     assert_eq!(instance.readiness().await, 200);
     let fill = async {
         called(&project.n_model).await;
@@ -131,6 +132,8 @@ async fn a_full_disk_is_noticed_and_got_over() {
     };
     let ((status, problem), ()) = tokio::join!(instance.turn("a story"), fill);
     assert_eq!((status, &problem["code"]), (503, &json!("store_unavailable")), "{problem}");
+    // A log that was copied into the file has space of its own.
+    write_until_full(&instance).await;
     tokio::time::sleep(Duration::from_millis(1100)).await;
     assert_eq!(instance.readiness().await, 503);
     fs::remove_file(disk.join("filler")).unwrap();

@@ -116,6 +116,7 @@ fn compact_makes_an_archive_that_can_be_read_searched_and_undone() {
         &["a1  t1..t4\n", "All are on their way.", "t2  completed", "user        Where is order 2?"],
     );
     assert!(!shown.contains("order 6 is"), "{shown}");
+    assert!(!shown.contains("context_usage"), "{shown}");
     let found = served.run(&["sessions", "archives", "s1", "--search", "order 3"]).stdout;
     assert_shown(&found, &["t3", "user", "Where is order 3?"]);
     let none = served.run(&["sessions", "archives", "s1", "--search", "zebra"]);
@@ -127,7 +128,7 @@ fn compact_makes_an_archive_that_can_be_read_searched_and_undone() {
     let read = served.run(&["sessions", "show", "s1"]).stdout;
     assert_shown(
         &read,
-        &["a1  in the place of t1..t4", "a1 of t1..t4 (items 1 to 17): ## Summary", "t5  completed"],
+        &["a1  in the place of t1..t4", "a1 of t1..t4 (items 1 to 21): ## Summary", "t5  completed"],
     );
     assert!(!read.contains("Order 4 is"), "{read}");
     let newest = served.run(&["sessions", "show", "s1", "--limit", "1"]).stdout;
@@ -136,7 +137,7 @@ fn compact_makes_an_archive_that_can_be_read_searched_and_undone() {
     assert_shown(&log, &["Order 1 is", "summary     (hidden) a1 of t1..t4"]);
 
     let run = served.run(&["compact", "s1", "--undo"]);
-    assert_eq!(run.shown(), "archive a1 is undone: t1..t4 (items 1 to 17) is read again as it was\n[exit 0]");
+    assert_eq!(run.shown(), "archive a1 is undone: t1..t4 (items 1 to 21) is read again as it was\n[exit 0]");
     assert_shown(&served.run(&["sessions", "show", "s1"]).stdout, &["Order 1 is"]);
     assert_shown(&served.run(&["sessions", "show", "s1", "--view", "all"]).stdout, &["archive a1 is undone"]);
     let run = served.run(&["compact", "s1", "--undo"]);
@@ -159,7 +160,7 @@ fn programs_get_documents() {
     assert_eq!((&archive["turns"], &archive["holds"]), (&json!(["t1", "t4"]), &json!(true)));
     assert_eq!(
         (&archive["first"], &archive["last"], &archive["left_out"]),
-        (&json!(1), &json!(17), &Value::Null)
+        (&json!(1), &json!(21), &Value::Null)
     );
     assert!(archive["tokens_before"].as_u64() > archive["tokens_after"].as_u64(), "{archive}");
     let one = document(&served.run(&["sessions", "archives", "s1", "1", "--json"]));
@@ -167,9 +168,9 @@ fn programs_get_documents() {
     let found = document(&served.run(&["sessions", "archives", "s1", "--search", "3", "--json"]));
     assert_eq!((&found[0]["turn"], &found[1]["turn"]), (&json!("t3"), &json!("t3")));
     let full = document(&served.run(&["sessions", "archives", "s1", "--full", "--json"]));
-    assert_eq!(full.as_array().map(Vec::len), Some(24));
+    assert_eq!(full.as_array().map(Vec::len), Some(31));
     let undone = document(&served.run(&["compact", "s1", "--undo", "--json"]));
-    assert_eq!(undone, json!({"undone": {"archive": "a1", "turns": ["t1", "t4"], "first": 1, "last": 17}}));
+    assert_eq!(undone, json!({"undone": {"archive": "a1", "turns": ["t1", "t4"], "first": 1, "last": 21}}));
     assert_eq!(document(&served.run(&["compact", "s1", "--undo", "--json"])), json!({"undone": null}));
 }
 
@@ -255,7 +256,7 @@ fn a_chat_can_be_compacted_and_shows_what_fills_the_window() {
         &shown,
         &["  history  ", "  hidden context  ", "  this turn  ", "  free  ", "  last turn  "],
     );
-    assert_shown(&shown, &["Not in it\n  history:t1..t5: summarised in a1 (items 1 to 21)", "(archive a1)"]);
+    assert_shown(&shown, &["Not in it\n  history:t1..t5: summarised in a1 (items 1 to 26)", "(archive a1)"]);
     assert_shown(
         &shown,
         &["a1  t1..t5\n", "archive a1 is undone", "the frozen prefix again", "There are no archives"],

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use contexture_session::{IdInvalid, SessionId};
+use contexture_session::{IdInvalid, SessionId, Tenant, ThreadId, ThreadKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,16 @@ pub struct RunId {
 impl RunId {
     pub(crate) fn new(session: SessionId, name: String) -> Self {
         Self { session, name }
+    }
+
+    /// Returns the run that has a log.
+    pub(crate) fn of_log(log: &ThreadId) -> Self {
+        Self::new(log.session(), log.own_name().to_owned())
+    }
+
+    /// Returns the key of the run's log.
+    pub(crate) fn log(&self, tenant: &Tenant) -> ThreadKey {
+        ThreadKey { tenant: tenant.clone(), thread: self.session.run(&self.name) }
     }
 
     /// Returns the id, if it can be one.

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use contexture_agent::Agent;
 use contexture_compose::Prompt;
-use contexture_history::Timestamp;
-use contexture_session::{NewRecord, Tenant};
+use contexture_session::Tenant;
 
 use super::custom::Nodes;
 use super::flow::Flow;
 use crate::{RunEvent, RunId};
 
-/// The context of recorded events.
+/// The context of an event.
 #[derive(Clone, Copy, Debug)]
 pub struct EventContext<'a> {
     /// The owner of the run.
@@ -21,8 +20,8 @@ pub struct EventContext<'a> {
     pub run: &'a RunId,
     /// The flow of the run.
     pub flow: &'a Flow,
-    /// The time of the commit.
-    pub at: Timestamp,
+    /// The number of the event in the run's log, if it is in it.
+    pub number: Option<u64>,
 }
 
 /// What runs need from the application. It is queried each time a run is taken, so a reload takes effect.
@@ -42,13 +41,9 @@ pub trait Library: fmt::Debug + Send + Sync + 'static {
         Nodes::default()
     }
 
-    /// Returns records to write in the same commit as events of a run, so that they exist exactly if the events do.
-    fn extra_records(&self, _about: EventContext<'_>, _events: &[RunEvent]) -> Vec<NewRecord> {
-        Vec::new()
-    }
-
-    /// Called for every event after it is recorded here, for metrics. To observe a run, follow it.
-    fn on_event(&self, _flow: &Flow, _event: &RunEvent) {}
+    /// Called for every event that is recorded here or that a driver here learns of, after it is recorded, and at once
+    /// for every [`RunEvent::NodeEvent`], which is not recorded. To observe a run of other processes, follow it.
+    fn on_event(&self, _about: EventContext<'_>, _event: &RunEvent) {}
 
     /// Called with the working time of a node of a kind, after each attempt here. What it waited for, an answer or
     /// its next attempt, is not in it.

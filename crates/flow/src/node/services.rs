@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use contexture_agent::Agent;
-use contexture_session::{Records, Session, SessionError, StoreError, Tenant, Thread, ThreadId, Time};
+use contexture_session::{Documents, Session, SessionError, StoreError, Tenant, Thread, ThreadId, Time};
 
 use super::library::Library;
 
@@ -20,7 +20,7 @@ pub struct Services {
     /// The session that the run belongs to.
     pub session: Session,
     /// Stores documents of nodes.
-    pub records: Arc<dyn Records>,
+    pub documents: Arc<dyn Documents>,
     /// Tells the time and waits.
     pub time: Arc<dyn Time>,
     /// The threads that the run has used.
@@ -60,6 +60,6 @@ impl Services {
         &self,
         key: contexture_session::DocumentKey,
     ) -> Result<Option<contexture_session::Document>, StoreError> {
-        Ok(self.records.documents(vec![key]).await?.into_iter().next())
+        Ok(self.documents.documents(vec![key]).await?.into_iter().next())
     }
 }

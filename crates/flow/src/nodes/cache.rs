@@ -66,7 +66,7 @@ impl CacheNode {
         let at = self.config.ttl_seconds.map_or(now, |it| later(now, it));
         let document = Document { key: self.document_key(cx), at, data: value.to_string() };
         let writes = Writes { puts: vec![document], ..Writes::default() };
-        cx.services.records.write(writes).await.map(|_| ()).map_err(error_of)
+        cx.services.documents.write(writes).await.map_err(error_of)
     }
 }
 

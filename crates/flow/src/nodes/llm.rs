@@ -10,7 +10,7 @@ use contexture_agent::{
 };
 use contexture_compose::{BoxFuture, Prompt, Scope};
 use contexture_history::TurnStatus;
-use contexture_message::{ErrorCode, Message, Part, Usage};
+use contexture_message::{ErrorCode, Message, Part};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
@@ -193,37 +193,25 @@ enum TurnTarget {
 /// Drives an agent run and emits its events. The token of an approval is not emitted: in a flow, answering the wait
 /// decides.
 async fn stream_run(cx: &NodeContext, mut run: Run, target: TurnTarget) -> Result<Outcome, NodeError> {
-    let (mut turn, mut has_ended) = (None, false);
+    let mut turn = None;
     while let Some(event) = run.next().await {
         match &event {
             Event::ApprovalRequired { .. } => continue,
             Event::TurnStart { turn: id, .. } if target == TurnTarget::Thread => {
                 turn = Some(TurnRef { thread: cx.thread.id().clone(), turn: id.as_str().into() });
             }
-            Event::TurnEnd { .. } => has_ended = true,
             _ => {}
         }
         cx.emit_in_turn(turn.clone(), event);
     }
-    let outcome = run.outcome().await;
-    match (&outcome, turn) {
-        (Err(err), Some(turn)) if !has_ended => cx.emit_in_turn(Some(turn), broken_off(err)),
-        // The process that ran the turn was lost, perhaps before it emitted the end.
-        (Ok(outcome), None) if target == TurnTarget::Thread && outcome.ended == Ended::Replayed => {
-            let turn = TurnRef { thread: outcome.thread.clone(), turn: outcome.turn.to_string().into() };
-            let (status, usage, client_calls) = (outcome.status, outcome.usage, outcome.client_calls.clone());
-            cx.emit_in_turn(Some(turn), Event::TurnEnd { status, reason: None, usage, client_calls });
-        }
-        _ => {}
+    let outcome = run.outcome().await.map_err(error_of)?;
+    if target == TurnTarget::Thread && outcome.ended == Ended::Replayed {
+        // The process that ran the turn was lost, perhaps before it named the turn.
+        let turn = TurnRef { thread: outcome.thread.clone(), turn: outcome.turn.to_string().into() };
+        let (status, usage, client_calls) = (outcome.status, outcome.usage, outcome.client_calls.clone());
+        cx.emit_in_turn(Some(turn), Event::TurnEnd { status, reason: None, usage, client_calls });
     }
-    outcome.map_err(error_of)
-}
-
-/// Returns the end event of a turn that broke off, so every started turn also ends.
-fn broken_off(err: &AgentError) -> Event {
-    let status = if err.is_cancelled() { TurnStatus::Interrupted } else { TurnStatus::Failed };
-    let (reason, usage) = (Some(err.to_string()), Usage::default());
-    Event::TurnEnd { status, reason, usage, client_calls: Vec::new() }
+    Ok(outcome)
 }
 
 pub(crate) fn error_of(err: AgentError) -> NodeError {

@@ -3,7 +3,7 @@
 use contexture_message::ErrorCode;
 use contexture_session::{IdInvalid, SessionError, StoreError};
 
-use crate::RunStatus;
+use crate::{RunId, RunStatus};
 
 /// Errors of runs.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +90,16 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// Returns what an error of the store means for a run.
+    pub(crate) fn of(run: &RunId, err: StoreError) -> Self {
+        let run = run.to_string();
+        match err {
+            StoreError::NotFound { what: "thread", .. } => RunError::NotFound { run },
+            StoreError::Held { .. } | StoreError::Fenced { .. } => RunError::Driven { run },
+            err => RunError::Store(err),
+        }
+    }
+
     /// Returns the stable code of the error.
     pub fn code(&self) -> ErrorCode {
         match self {

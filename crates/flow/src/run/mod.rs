@@ -1,7 +1,7 @@
 //! Runs: their log, the state it replays to, and their drivers.
 //!
-//! A run's log has one writer, its driver, and is the only source of truth: [`state`] is the result of replaying it.
-//! Answers and cancellations are put into the run's inbox, from which the driver takes them.
+//! A run's log is the only source of truth: [`state`] is the result of replaying it. Its driver holds the log's lease;
+//! answers and cancellations are appended by the processes that bring them, and the driver takes them in.
 
 mod driver;
 mod error;
@@ -12,7 +12,6 @@ mod state;
 pub use driver::RuntimeConfig;
 pub use error::RunError;
 pub use record::info::{DamagedRun, RunInfo, RunList, RunPage};
-pub use record::start_key::delete_session;
 pub use runtime::forget::ForgetReport;
 pub use runtime::start::RunStart;
 pub use runtime::{Runtime, RuntimeParts};

@@ -1,19 +1,14 @@
 //! Many do everything at once to the same few runs: begin them, answer, stop, drive and forget them, and delete their sessions.
 
-use std::sync::Arc;
-
 use contexture_agent::CancellationToken;
 use contexture_flow::{Flow, RunError, RunId, RunList, RunStart};
 use contexture_history::Timestamp;
-use contexture_session::conformance::SystemTime;
 use contexture_session::{SessionError, SessionId, StoreError, Time};
-use contexture_store_sqlite::{SqliteConfig, SqliteStore};
 use futures::future::join_all;
 use serde_json::json;
 
 use crate::forget::{Place, ask};
 use crate::scene::Scene;
-use crate::stores::postgres;
 
 const WORKERS: u64 = 6;
 const ROUNDS: u64 = 60;
@@ -68,7 +63,7 @@ impl Worker {
                 self.drive(&run).await?;
             }
             9..11 => _ = runtime.forget(Timestamp(self.now.0 + 1)).await?,
-            _ => _ = runtime.delete_session(&session).await?,
+            _ => _ = self.scene.sessions.delete(&session).await?,
         }
         Ok(())
     }
@@ -96,7 +91,7 @@ fn is_expected(err: &RunError) -> bool {
         )
 }
 
-async fn crowded(place: Place) {
+pub(crate) async fn crowded(place: Place) {
     let now = place.dial.now();
     let worker = |n: u64| {
         let scene = place.another();
@@ -124,16 +119,4 @@ async fn crowded(place: Place) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_in_memory_leaves_nothing_behind() {
     crowded(Place::memory()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_in_sqlite_leaves_nothing_behind() {
-    let folder = tempfile::tempdir().unwrap();
-    let config = SqliteConfig::new(Arc::new(SystemTime));
-    crowded(Place::on(SqliteStore::open(folder.path().join("x.db"), config).unwrap())).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_in_postgres_leaves_nothing_behind() {
-    crowded(Place::on(Arc::into_inner(postgres().await).unwrap())).await;
 }

@@ -3,24 +3,16 @@
 use std::sync::Arc;
 
 use contexture_agent::CancellationToken;
-use contexture_flow::{RunError, RunId, RunList, RunPage, RunStart, RunStatus};
-use contexture_history::Timestamp;
+use contexture_flow::{RunError, RunId, RunList, RunPage, RunStatus};
+use contexture_session::MemoryStore;
 use contexture_session::conformance::SystemTime;
-use contexture_session::{Document, DocumentKey, MemoryStore, Records, Tenant, Writes};
 use serde_json::{Value, json};
 
-use crate::scene::Scene;
+use crate::scene::{Scene, rewrite};
 
 fn open() -> (Arc<MemoryStore>, Scene) {
     let store = Arc::new(MemoryStore::new(Arc::new(SystemTime)));
     (Arc::clone(&store), Scene::on(store.clone(), store))
-}
-
-async fn damage(store: &MemoryStore, run: &RunId, how: impl Fn(String) -> String) {
-    let key = DocumentKey::of_session(&Tenant::default(), run.session(), "flow.run", run.name());
-    let document = store.documents(vec![key]).await.unwrap().remove(0);
-    let puts = vec![Document { data: how(document.data.clone()), ..document }];
-    store.write(Writes { puts, ..Writes::default() }).await.unwrap();
 }
 
 /// What a version that does not exist yet may write.
@@ -49,8 +41,8 @@ async fn a_damaged_run_hides_no_other_one() {
     for session in ["a", "b", "c", "d", "e"] {
         runs.push(scene.run(&flow, session, json!({})).await.run);
     }
-    damage(&store, &runs[1], |_| "{".to_owned()).await;
-    damage(&store, &runs[3], newer).await;
+    rewrite(&*store, &runs[1], |_| "{".to_owned()).await;
+    rewrite(&*store, &runs[3], newer).await;
 
     let list = async |after: Option<&RunId>, max, status| {
         let list = RunList { after: after.cloned(), max, status, ..RunList::default() };
@@ -75,30 +67,10 @@ async fn a_damaged_run_that_is_due_leaves_the_others_due() {
     let flow = scene.flow(json!({"nodes": {"ask": {"type": "user_input"}}, "edges": ["start -> ask"]}));
     let bad = scene.start(&flow, "a", json!({})).await;
     let good = scene.start(&flow, "b", json!({})).await;
-    damage(&store, &bad, |_| String::new()).await;
+    rewrite(&*store, &bad, |_| String::new()).await;
     let due: Vec<RunId> = scene.runtime.due(None, 10).await.unwrap().into_iter().map(|it| it.1).collect();
     assert_eq!(due, [bad.clone(), good.clone()]);
     let driven = scene.runtime.drive(&bad, CancellationToken::new()).await;
     assert!(matches!(driven, Err(RunError::Damaged { .. })), "{driven:?}");
     assert_eq!(scene.drive(&good).await.status, RunStatus::Waiting);
-}
-
-#[tokio::test]
-async fn a_start_key_that_leads_nowhere_is_an_error_and_no_endless_search() {
-    let (store, scene) = open();
-    let document = |kind: &str, name: &str, data: &str| {
-        let key = DocumentKey::of_tenant(&Tenant::default(), kind, name);
-        Document { key, at: Timestamp(0), data: data.to_owned() }
-    };
-    // It was freed, they say, and is there.
-    let puts = vec![document("flow.key", "k", "s.gone"), document("flow.freed", "s.gone", "")];
-    store.write(Writes { puts, ..Writes::default() }).await.unwrap();
-    let flow = scene.flow(json!({
-        "nodes": {"a": {"type": "transform", "template": "A"}},
-        "edges": ["start -> a"],
-    }));
-    let start = RunStart { key: Some("k".to_owned()), ..RunStart::default() };
-    let err = scene.runtime.start(&flow, start).await.unwrap_err();
-    assert_eq!(err.code(), "store_damaged");
-    assert!(err.to_string().contains("start key `k`"), "{err}");
 }

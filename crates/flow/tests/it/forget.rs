@@ -10,15 +10,12 @@ use contexture_compose::BoxFuture;
 use contexture_flow::{Flow, ForgetReport, RunError, RunId, RunList, RunStart, RunStatus};
 use contexture_history::Timestamp;
 use contexture_session::conformance::SystemTime;
-use contexture_session::{
-    DocumentList, Extent, MemoryStore, Records, SessionId, Store, StreamKey, Tenant, Time,
-};
-use contexture_store_sqlite::{SqliteConfig, SqliteStore};
+use contexture_session::{DocumentList, Documents, LogKind, LogList, MemoryStore, SessionId, Store, Time};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::fuse::Fuse;
-use crate::scene::{Scene, flow};
+use crate::scene::{Scene, flow, log_of};
 
 const HOUR: i64 = 3_600_000;
 
@@ -58,15 +55,15 @@ impl Time for Dial {
 pub(crate) struct Place {
     pub(crate) dial: Dial,
     store: Arc<dyn Store>,
-    records: Arc<dyn Records>,
+    documents: Arc<dyn Documents>,
     pub(crate) scene: Scene,
 }
 
 impl Place {
-    pub(crate) fn on<S: Store + Records>(store: S) -> Self {
+    pub(crate) fn on<S: Store + Documents>(store: S) -> Self {
         let (dial, store) = (Dial::new(), Arc::new(store));
         let scene = scene(&dial, store.clone(), store.clone());
-        Self { dial, store: store.clone(), records: store, scene }
+        Self { dial, store: store.clone(), documents: store, scene }
     }
 
     pub(crate) fn memory() -> Self {
@@ -75,7 +72,7 @@ impl Place {
 
     /// Another process, which has loaded other flows.
     pub(crate) fn another(&self) -> Scene {
-        scene(&self.dial, Arc::clone(&self.store), Arc::clone(&self.records))
+        scene(&self.dial, Arc::clone(&self.store), Arc::clone(&self.documents))
     }
 
     pub(crate) async fn forget(&self, hours: i64) -> ForgetReport {
@@ -96,34 +93,22 @@ impl Place {
         run
     }
 
-    /// Says which documents of flows there are, by kind.
+    /// Says how many runs, definitions and cached values there are.
     pub(crate) async fn holds(&self) -> String {
-        let kinds = ["run", "wait", "due", "fence", "definition", "key", "freed", "cache"];
-        let mut held = Vec::new();
-        for kind in kinds {
+        let list = LogList { kind: LogKind::Run, tenant: None, session: None, after: None, max: 1000 };
+        let mut held = vec![("run", self.store.logs(list).await.unwrap().len())];
+        for kind in ["definition", "cache"] {
             let of = format!("flow.{kind}");
             let list = DocumentList { kind: of, tenant: None, session: None, after: None, max: 1000 };
-            let found = self.records.list(list).await.unwrap();
-            held.extend((!found.is_empty()).then(|| format!("{kind} {}", found.len())));
+            held.push((kind, self.documents.list(list).await.unwrap().len()));
         }
-        held.join(", ")
-    }
-
-    /// Says how long a run's log and inbox are.
-    async fn streams(&self, run: &RunId) -> [u64; 2] {
-        let mut found = [0; 2];
-        for (idx, kind) in ["log", "inbox"].iter().enumerate() {
-            let kind = format!("flow.{kind}.{}", run.name());
-            let key = StreamKey::of_session(&Tenant::default(), run.session(), &kind);
-            let Extent { forgotten, last } = self.records.extent(key).await.unwrap();
-            found[idx] = forgotten + last;
-        }
-        found
+        let some = held.iter().filter(|it| it.1 > 0).map(|(what, n)| format!("{what} {n}"));
+        some.collect::<Vec<_>>().join(", ")
     }
 }
 
-fn scene(dial: &Dial, store: Arc<dyn Store>, records: Arc<dyn Records>) -> Scene {
-    Scene::mortal(store, records, Arc::new(dial.clone()), Fuse::default())
+fn scene(dial: &Dial, store: Arc<dyn Store>, documents: Arc<dyn Documents>) -> Scene {
+    Scene::mortal(store, documents, Arc::new(dial.clone()), Fuse::default())
 }
 
 pub(crate) fn ask() -> Value {
@@ -131,7 +116,7 @@ pub(crate) fn ask() -> Value {
 }
 
 /// All of it, on any store.
-async fn runs_are_forgotten(place: Place) {
+pub(crate) async fn runs_are_forgotten(place: Place) {
     let flow = place.scene.flow(ask());
     let old = place.over(&flow, "a", "old").await;
     let waits = place.start(&flow, "a", "waits").await;
@@ -142,15 +127,15 @@ async fn runs_are_forgotten(place: Place) {
     assert_eq!(place.scene.drive(&stopped).await.status, RunStatus::Cancelled);
     place.dial.pass(5);
     let young = place.over(&flow, "a", "young").await;
-    assert_eq!(place.streams(&old).await.map(|it| it > 0), [true, true]);
 
     assert_eq!(place.forget(6).await, ForgetReport::default());
     assert_eq!(place.forget(5).await, ForgetReport::default(), "what is as old as that stays");
     let forgotten = place.forget(4).await;
     assert_eq!(forgotten, ForgetReport { runs: 2, ..ForgetReport::default() });
-    assert_eq!(place.holds().await, "run 3, wait 1, due 1, fence 2, definition 1, key 3, freed 2");
+    assert_eq!(place.holds().await, "run 3, definition 1");
     for run in [&old, &stopped] {
-        assert_eq!(place.streams(run).await, [0, 0]);
+        let read = place.store.head(log_of(run)).await.unwrap();
+        assert_eq!(read, None);
         let shown = place.scene.runtime.info(run).await;
         assert!(matches!(shown, Err(RunError::NotFound { .. })), "{shown:?}");
         let driven = place.scene.runtime.drive(run, CancellationToken::new()).await;
@@ -178,21 +163,14 @@ async fn runs_are_forgotten_in_memory() {
     runs_are_forgotten(Place::memory()).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn runs_are_forgotten_in_sqlite() {
-    let folder = tempfile::tempdir().unwrap();
-    let config = SqliteConfig::new(Arc::new(SystemTime));
-    runs_are_forgotten(Place::on(SqliteStore::open(folder.path().join("x.db"), config).unwrap())).await;
-}
-
 #[tokio::test]
 async fn a_start_key_goes_with_its_session() {
     let place = Place::memory();
     let flow = place.scene.flow(ask());
     let run = place.start(&flow, "a", "k").await;
-    assert!(place.scene.runtime.delete_session(run.session()).await.unwrap());
-    assert_eq!(place.holds().await, "definition 1, freed 1");
-    assert!(!place.scene.runtime.delete_session(run.session()).await.unwrap());
+    assert!(place.scene.sessions.delete(run.session()).await.unwrap());
+    assert_eq!(place.holds().await, "definition 1");
+    assert!(!place.scene.sessions.delete(run.session()).await.unwrap());
     let again = place.start(&flow, "a", "k").await;
     assert_ne!(again, run);
     assert_eq!(place.start(&flow, "b", "k").await, again);
@@ -211,14 +189,7 @@ async fn a_start_key_whose_session_is_gone_counts_for_nothing() {
     let runs: BTreeSet<RunId> = futures::future::join_all(starts).await.into_iter().collect();
     assert_eq!(runs.len(), 1, "{runs:?}");
     assert!(!runs.contains(&one));
-    assert_eq!(place.holds().await, "run 1, due 1, fence 1, definition 1, key 2, freed 1");
-    // And nobody comes with the other one any more.
-    place.dial.pass(5);
-    assert_eq!(place.forget(1).await, ForgetReport { keys: 1, ..ForgetReport::default() });
-    assert_eq!(place.holds().await, "run 1, due 1, fence 1, definition 1, key 1, freed 1");
-    place.dial.pass(5);
-    place.forget(1).await;
-    assert_eq!(place.holds().await, "run 1, due 1, fence 1, definition 1, key 1");
+    assert_eq!(place.holds().await, "run 1, definition 1");
 }
 
 #[tokio::test]
@@ -239,7 +210,7 @@ async fn a_version_of_a_flow_stays_as_long_as_a_run_needs_it() {
     assert_eq!(place.forget(50).await, ForgetReport::default(), "it was needed not so long ago");
     place.dial.pass(100);
     assert_eq!(place.forget(50).await, ForgetReport { runs: 1, definitions: 1, ..ForgetReport::default() });
-    assert_eq!(place.holds().await, "freed 1");
+    assert_eq!(place.holds().await, "");
     // Who begins a run after long writes it down again.
     let again = place.start(&flow, "a", "k").await;
     assert_eq!(place.another().drive(&again).await.status, RunStatus::Waiting);
@@ -253,7 +224,7 @@ async fn a_version_of_a_flow_that_was_just_used_is_not_forgotten() {
     place.dial.pass(1);
     let forgotten = place.forget(0).await;
     assert_eq!(forgotten, ForgetReport { runs: 1, ..ForgetReport::default() });
-    assert_eq!(place.holds().await, "definition 1, freed 1");
+    assert_eq!(place.holds().await, "definition 1");
 }
 
 /// A flow that says whether its only node remembers something.
@@ -339,7 +310,7 @@ async fn several_may_forget_at_once() {
     let forgetting = others.iter().map(|it| it.runtime.forget(before));
     let forgotten = futures::future::try_join_all(forgetting).await.unwrap();
     assert_eq!(forgotten.iter().map(|it| it.runs).sum::<u64>(), 20);
-    assert_eq!(place.holds().await, "freed 20");
+    assert_eq!(place.holds().await, "");
 }
 
 /// What may happen to runs. Sessions and keys are few.
@@ -351,7 +322,6 @@ enum Act {
     Pass { hours: i64 },
     Forget { hours: i64 },
     Delete { session: usize },
-    DeleteBare { session: usize },
 }
 
 fn acts() -> impl Strategy<Value = Vec<Act>> {
@@ -362,7 +332,6 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         3 => (1..9_i64).prop_map(|hours| Act::Pass { hours }),
         3 => (0..12_i64).prop_map(|hours| Act::Forget { hours }),
         1 => (0..3_usize).prop_map(|session| Act::Delete { session }),
-        1 => (0..3_usize).prop_map(|session| Act::DeleteBare { session }),
     ];
     proptest::collection::vec(act, 1..30)
 }
@@ -415,12 +384,9 @@ async fn play(acts: Vec<Act>) {
                 known.retain(|_, it| it.over.is_none_or(|over| over >= now - hours * HOUR));
                 assert_eq!(place.forget(hours).await.runs, (n_before - known.len()) as u64);
             }
-            Act::Delete { session } | Act::DeleteBare { session } => {
+            Act::Delete { session } => {
                 let id = SessionId::parse(format!("s{session}")).unwrap();
-                match act {
-                    Act::Delete { .. } => _ = place.scene.runtime.delete_session(&id).await.unwrap(),
-                    _ => _ = place.scene.sessions.delete(&id).await.unwrap(),
-                }
+                place.scene.sessions.delete(&id).await.unwrap();
                 known.retain(|run, _| *run.session() != id);
             }
         }

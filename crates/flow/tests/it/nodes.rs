@@ -32,6 +32,7 @@ async fn a_chat_loop_grows_the_main_thread() {
     wait ask.1
     run.wait
     answer ask.1 "one"
+    resume ask
     end ask 1
     start answer 1
     end answer 1
@@ -39,6 +40,7 @@ async fn a_chat_loop_grows_the_main_thread() {
     wait ask.2
     run.wait
     answer ask.2 "two"
+    resume ask
     end ask 2
     start answer 2
     end answer 2
@@ -141,7 +143,19 @@ async fn events_name_their_turn() {
         "edges": ["start -> say", "say -> look"],
     }));
     let info = scene.run(&flow, "s", json!({})).await;
-    let told = scene.events(&info.run).await.into_iter().filter_map(|it| match it {
+    let turns = scene.events(&info.run).await.into_iter().filter_map(|it| match it {
+        RunEvent::NodeTurn { node, firing, turn } => {
+            Some(format!("{node} {firing} {}/{}", turn.thread, turn.turn))
+        }
+        RunEvent::NodeEvent { .. } => panic!("the words of a turn are in its thread"),
+        _ => None,
+    });
+    assert_eq!(turns.collect::<Vec<_>>(), ["say 1 s/t1"]);
+    let told = std::mem::take(&mut *scene.library.told.lock().unwrap());
+    let recorded: Vec<(u64, RunEvent)> =
+        told.iter().filter_map(|(number, event)| Some(((*number)?, event.clone()))).collect();
+    assert_eq!(recorded, scene.runtime.events(&info.run, 0, 100).await.unwrap());
+    let told = told.into_iter().filter_map(|(_, it)| match it {
         RunEvent::NodeEvent { node, turn, event } => {
             let turn = turn.map(|it| format!("{}/{}", it.thread, it.turn)).unwrap_or_default();
             let event = serde_json::to_value(event).unwrap();

@@ -11,13 +11,13 @@ use contexture_flow::{
     PortType, PortValue, RunError, RunEvent, RunList, RunStatus, Step, Traits, UserInputConfig,
 };
 use contexture_message::Role;
-use contexture_session::MemoryStore;
+use contexture_session::{Log, MemoryStore};
 use contexture_testkit::{TokioTime, timeless};
 use futures::future::{join_all, pending};
 use serde_json::{Value, json};
 
 use crate::fuse::Fuse;
-use crate::scene::{LEASE, Scene};
+use crate::scene::{LEASE, Scene, log_of};
 
 /// Returns instances on one store, in a time that stands while anybody works.
 fn instances<const N: usize>() -> [Scene; N] {
@@ -463,5 +463,50 @@ fn the_reported_time_of_a_node_is_its_working_time() {
         };
         assert_eq!(of("custom"), [30, 30], "{worked:?}");
         assert_eq!(of("user_input"), [0, 0], "{worked:?}");
+    });
+}
+
+/// A state is kept now and then, so that the next driver need not replay everything.
+#[test]
+fn a_long_run_is_continued_from_its_middle() {
+    timeless(async {
+        let (clock, stop) = (TokioTime::new(), CancellationToken::new());
+        let store = Arc::new(MemoryStore::new(Arc::new(clock)));
+        let scene = || Scene::mortal(store.clone(), store.clone(), Arc::new(clock), Fuse::default());
+        let (one, two) = (scene(), scene());
+        let flow = |is_stuck: bool| {
+            let node = |does: fn() -> BoxFuture<'static, Result<Step, NodeError>>| Does {
+                inputs: Vec::new(),
+                traits: Traits::default(),
+                does: move |_| does(),
+            };
+            let mut flow = Flow::builder("long").custom("n0", node(|| Box::pin(async { done() })));
+            for idx in 1..200 {
+                flow = flow.custom(format!("n{idx}"), node(|| Box::pin(async { done() })));
+                flow = flow.edge(format!("n{} -> n{idx}", idx - 1));
+            }
+            let last =
+                if is_stuck { node(|| Box::pin(pending())) } else { node(|| Box::pin(async { done() })) };
+            let flow = flow.custom("last", last).edge("start -> n0").edge("n199 -> last");
+            flow.output("out", "last.out").build().unwrap()
+        };
+        two.add(flow(false));
+        let run = one.start(&one.add(flow(true)), "s", json!({})).await;
+        let drive = one.runtime.drive(&run, stop.clone());
+        let stopped = async {
+            tokio::time::sleep(LEASE).await;
+            stop.cancel();
+        };
+        let (driven, ()) = futures::join!(drive, stopped);
+        assert_eq!(driven.unwrap().status, RunStatus::Running);
+        let head = store.head(log_of(&run)).await.unwrap().unwrap();
+        let kept: Value = serde_json::from_str(&head.state).unwrap();
+        let (upto, end) = (kept["upto"].as_u64().unwrap(), head.info.items);
+        assert!(end > 400 && upto > end - 256, "{upto} of {end}");
+        let info = two.drive(&run).await;
+        assert_eq!((info.status, &info.outputs["out"]), (RunStatus::Completed, &json!("done")));
+        let log = two.log(&run).await;
+        let repeated = log.iter().filter(|it| it.starts_with("repeat")).collect::<Vec<_>>();
+        assert_eq!(repeated, ["repeat last"], "{log:?}");
     });
 }

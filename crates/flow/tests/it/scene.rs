@@ -7,16 +7,18 @@ use std::time::Duration;
 use contexture_agent::{Agent, AgentConfig, CancellationToken, Secrets, Tool};
 use contexture_compose::Prompt;
 use contexture_flow::{
-    CompileInputs, Flow, FlowDefinition, Library, RunEvent, RunId, RunInfo, RunStart, Runtime, RuntimeConfig,
-    RuntimeParts, lower,
+    CompileInputs, EventContext, Flow, FlowDefinition, Library, RunEvent, RunId, RunInfo, RunStart, Runtime,
+    RuntimeConfig, RuntimeParts, lower,
 };
+use contexture_history::{Application, Body, Cost, Item, Seq, TurnNo, Visibility};
 use contexture_message::{
-    Answer, Encoding, Message, Part, Request, Role, Thinking, ToolCall, ToolDefinition,
+    Answer, Encoding, Message, Part, Request, Role, Thinking, Tokens, ToolCall, ToolDefinition,
 };
 use contexture_model::{Deltas, Model, ModelCall, ModelError, ModelErrorKind};
 use contexture_session::conformance::{SystemTime, TestNames};
 use contexture_session::{
-    MemoryStore, Ports, Records, SessionConfig, SessionId, Sessions, Store, Thread, ThreadId, Time,
+    Append, Documents, Guard, LogState, MemoryStore, Ports, SessionConfig, SessionId, Sessions, Store,
+    Tenant, Thread, ThreadId, ThreadKey, Time,
 };
 use contexture_testkit::TokioTime;
 use futures::{StreamExt, stream};
@@ -140,6 +142,8 @@ pub(crate) struct Shop {
     pub(crate) flows: Mutex<BTreeMap<String, Flow>>,
     /// Which nodes have worked, and for how long.
     pub(crate) worked: Mutex<Vec<(&'static str, Duration)>>,
+    /// What was told, with its number if it is on record.
+    pub(crate) told: Mutex<Vec<(Option<u64>, RunEvent)>>,
 }
 
 impl Library for Shop {
@@ -153,6 +157,10 @@ impl Library for Shop {
 
     fn flow(&self, id: &str) -> Option<Flow> {
         self.flows.lock().unwrap().get(id).cloned()
+    }
+
+    fn on_event(&self, about: EventContext<'_>, event: &RunEvent) {
+        self.told.lock().unwrap().push((about.number, event.clone()));
     }
 
     fn on_worked(&self, kind: &'static str, took: Duration) {
@@ -182,14 +190,14 @@ impl Scene {
         Self::mortal(store.clone(), store, clock, Fuse::default())
     }
 
-    pub(crate) fn on(store: Arc<dyn Store>, records: Arc<dyn Records>) -> Self {
-        Self::mortal(store, records, Arc::new(SystemTime), Fuse::default())
+    pub(crate) fn on(store: Arc<dyn Store>, documents: Arc<dyn Documents>) -> Self {
+        Self::mortal(store, documents, Arc::new(SystemTime), Fuse::default())
     }
 
     /// A process with a clock and a life of its own.
     pub(crate) fn mortal(
         store: Arc<dyn Store>,
-        records: Arc<dyn Records>,
+        documents: Arc<dyn Documents>,
         time: Arc<dyn Time>,
         fuse: Fuse,
     ) -> Self {
@@ -202,6 +210,7 @@ impl Scene {
             prompts: prompts.into(),
             flows: Mutex::default(),
             worked: Mutex::default(),
+            told: Mutex::default(),
         });
         let ports = Ports {
             time: Arc::clone(&time),
@@ -212,7 +221,7 @@ impl Scene {
             Sessions::new(store, ports, SessionConfig { lease: LEASE, ..SessionConfig::default() });
         let runtime = Runtime::new(RuntimeParts {
             sessions: sessions.clone(),
-            records,
+            documents,
             time,
             names: Arc::new(TestNames),
             library: Arc::clone(&library) as Arc<dyn Library>,
@@ -259,7 +268,7 @@ impl Scene {
 
     /// Returns what a thread's model reads, a line a message.
     pub(crate) async fn says(&self, thread: &str) -> Vec<String> {
-        let thread = self.sessions.current_thread(&ThreadId::parse(thread).unwrap()).await.unwrap();
+        let thread = self.sessions.open_thread(&ThreadId::parse(thread).unwrap()).await.unwrap();
         let messages = thread.get().turns().iter().flat_map(|it| it.messages().to_vec()).collect::<Vec<_>>();
         messages.iter().map(|it| said(it)).collect()
     }
@@ -280,11 +289,12 @@ impl Scene {
             RunEvent::NodeRetry { node, attempt, .. } => format!("retry {node} {attempt}"),
             RunEvent::NodePull { node, ports, .. } => format!("pull {node} {}", ports.join(" ")),
             RunEvent::NodeRepeat { node, .. } => format!("repeat {node}"),
+            RunEvent::NodeResume { node, .. } => format!("resume {node}"),
             RunEvent::RunEnd { status, .. } => format!("over {}", status.as_str()),
             other => other.name().to_owned(),
         };
         let events = self.events(run).await;
-        events.into_iter().filter(|it| !matches!(it, RunEvent::NodeEvent { .. })).map(line).collect()
+        events.into_iter().filter(|it| !matches!(it, RunEvent::NodeTurn { .. })).map(line).collect()
     }
 }
 
@@ -329,4 +339,35 @@ fn agent(parrot: Parrot, calls: Arc<Mutex<Vec<Value>>>, time: Arc<dyn Time>) -> 
 pub(crate) fn flow(document: Value) -> Flow {
     let id = document["id"].as_str().unwrap_or("flow").to_owned();
     lower(&FlowDefinition::read(&id, &document).unwrap(), &CompileInputs::default()).unwrap()
+}
+
+/// Returns the key of a run's log.
+pub(crate) fn log_of(run: &RunId) -> ThreadKey {
+    ThreadKey { tenant: Tenant::default(), thread: run.session().run(run.name()) }
+}
+
+/// Changes what is stored of a run.
+pub(crate) async fn rewrite(store: &dyn Store, run: &RunId, how: impl FnOnce(String) -> String) {
+    add(store, run, "note", Value::Null, how).await;
+}
+
+/// Appends an item of any kind to a run's log, and changes what is stored of the run.
+pub(crate) async fn add(
+    store: &dyn Store,
+    run: &RunId,
+    kind: &str,
+    value: Value,
+    how: impl FnOnce(String) -> String,
+) {
+    let head = store.head(log_of(run)).await.unwrap().unwrap();
+    let (end, at) = (Seq(head.info.items), head.info.updated);
+    let body = Body::Application(Application { kind: kind.to_owned(), value });
+    let cost = Cost { counter: "".into(), tokens: Tokens(0) };
+    let (seq, turn, visibility) = (end.plus(1), TurnNo(0), Visibility::NONE);
+    let items = vec![Item { seq, turn, visibility, cost, author: None, at, body }];
+    let json = how(head.state);
+    let state = Some(LogState { end: seq, updated: at, needs_writer: true, json, ..LogState::default() });
+    let (expected, nonce, keys) = (Some(end), String::new(), Vec::new());
+    let append = Append { expected, nonce, items, state, guard: Guard::Any, keys, lazy: false };
+    store.append(log_of(run), append).await.unwrap();
 }

@@ -11,25 +11,37 @@ use contexture_flow::{
     RunStatus, Runtime, Step,
 };
 use contexture_history::TurnStatus;
-use contexture_session::conformance::SystemTime;
-use contexture_session::{SessionId, ThreadId};
-use contexture_store_sqlite::{SqliteConfig, SqliteStore};
+use contexture_session::conformance::{Interference, Layered, Operation, SystemTime};
+use contexture_session::{MemoryStore, SessionId, StoreFuture, ThreadId};
 use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 
 use crate::scene::Scene;
 
 /// A scene whose store takes its time, as stores do.
-fn on_sqlite() -> (tempfile::TempDir, Scene) {
-    let folder = tempfile::tempdir().unwrap();
-    let config = SqliteConfig::new(Arc::new(SystemTime));
-    let store = Arc::new(SqliteStore::open(folder.path().join("runs.db"), config).unwrap());
-    (folder, Scene::on(store.clone(), store))
+fn on_slow_store() -> Scene {
+    let store = Arc::new(MemoryStore::new(Arc::new(SystemTime)));
+    let store = Arc::new(Layered { store, interference: Slow });
+    Scene::on(store.clone(), store)
+}
+
+#[derive(Debug)]
+struct Slow;
+
+impl Interference for Slow {
+    fn around<'a, T: Send + 'a>(&'a self, _: Operation, does: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            let done = does.await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            done
+        })
+    }
 }
 
 /// Returns what became of the turns of a thread.
 async fn turns(scene: &Scene, thread: &str) -> Vec<TurnStatus> {
-    let thread = scene.sessions.current_thread(&ThreadId::parse(thread).unwrap()).await.unwrap();
+    let thread = scene.sessions.open_thread(&ThreadId::parse(thread).unwrap()).await.unwrap();
     thread.get().turns().iter().map(|it| it.status()).collect()
 }
 
@@ -62,7 +74,7 @@ fn hanging(treated: Value) -> Value {
 async fn a_turn_that_takes_too_long_is_closed() {
     // So long that the turn has begun by then, also on a busy machine.
     let timed = |on_error: &str| hanging(json!({"timeout_seconds": 3, "on_error": on_error}));
-    let ((_one, fails), (_two, emits)) = (on_sqlite(), on_sqlite());
+    let (fails, emits) = (on_slow_store(), on_slow_store());
     let (one, two) = (fails.flow(timed("fail")), emits.flow(timed("emit")));
     let (failed, emitted) = futures::join!(fails.run(&one, "s", json!({})), emits.run(&two, "s", json!({})));
     assert_eq!(failed.error.unwrap().code, "timeout");
@@ -73,7 +85,7 @@ async fn a_turn_that_takes_too_long_is_closed() {
 
 #[tokio::test]
 async fn a_turn_is_closed_when_its_run_is_cancelled() {
-    let (_folder, scene) = on_sqlite();
+    let scene = on_slow_store();
     let flow = scene.flow(hanging(json!({})));
     cancelled_at(&scene, &flow, "start say 1").await;
     let turns = turns(&scene, "s").await;
@@ -145,7 +157,7 @@ async fn of_an_answer_and_the_word_to_stop_the_word_counts() {
 
 #[tokio::test]
 async fn a_run_whose_session_goes_is_left() {
-    let (_folder, scene) = on_sqlite();
+    let scene = on_slow_store();
     let flow = scene.flow(hanging(json!({})));
     let run: RunId = scene.start(&flow, "s", json!({})).await;
     let delete = async {
@@ -284,7 +296,7 @@ async fn a_follower_that_starts_at_the_end_learns_that_the_run_is_over() {
     let flow =
         scene.flow(json!({"nodes": {"t": {"type": "transform", "template": "x"}}, "edges": ["start -> t"]}));
     let info = scene.run(&flow, "s", json!({})).await;
-    let end = scene.runtime.extent(&info.run).await.unwrap().last;
+    let end = scene.runtime.last_number(&info.run).await.unwrap();
     let rest = scene.runtime.follow(&info.run, end).try_collect::<Vec<_>>();
     let rest = tokio::time::timeout(Duration::from_secs(5), rest).await.unwrap().unwrap();
     assert_eq!(rest, []);
@@ -302,7 +314,7 @@ async fn a_follower_learns_that_a_run_was_deleted_with_its_session() {
         .await;
     let follow = scene.runtime.follow(&info.run, 0);
     let mut follow = std::pin::pin!(follow);
-    for _ in 0..scene.runtime.extent(&info.run).await.unwrap().last {
+    for _ in 0..scene.runtime.last_number(&info.run).await.unwrap() {
         follow.next().await.unwrap().unwrap();
     }
     let delete = async {

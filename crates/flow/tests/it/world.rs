@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use contexture_agent::CancellationToken;
 use contexture_flow::{Flow, QuestionKind, RunError, RunId, RunInfo, RunList, RunStart, RunStatus, Wait};
-use contexture_session::{Records, SessionId, SessionKey, Store, Tenant, Time};
+use contexture_session::conformance::Layered;
+use contexture_session::{Documents, SessionId, SessionKey, Store, Tenant, Time};
 use serde_json::{Value, json};
 
-use crate::fuse::{Cut, Fuse, Last};
+use crate::fuse::{Fuse, Last};
 use crate::scene::{LEASE, Scene, flow};
 
 /// What can be seen of a run from outside, once it is as far as it gets.
@@ -32,10 +33,10 @@ pub(crate) struct World<S> {
     pub(crate) tenant: Tenant,
 }
 
-impl<S: Store + Records> World<S> {
+impl<S: Store + Documents> World<S> {
     /// Starts a process that has the life of a fuse.
     pub(crate) fn process(&self, fuse: &Fuse) -> Scene {
-        let store = Arc::new(Cut { store: Arc::clone(&self.store), fuse: fuse.clone() });
+        let store = Arc::new(Layered { store: Arc::clone(&self.store), interference: fuse.clone() });
         let scene = Scene::mortal(store.clone(), store, Arc::clone(&self.time), fuse.clone());
         let sessions = scene.sessions.of_tenant(self.tenant.clone());
         let runtime = scene.runtime.of_tenant(self.tenant.clone());

@@ -11,7 +11,7 @@ pub(crate) mod wording;
 use std::fmt;
 use std::sync::Arc;
 
-use contexture_message::{Message, Role, Tokens};
+use contexture_message::{Message, Role, Tokens, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -375,6 +375,12 @@ pub enum Change {
         /// The reason, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// The stable code of the error that ended it, if one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<String>,
+        /// The usage of its model calls since it began or was resumed, if they are known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
     },
     /// The history restarts after this item.
     HistoryReset,

@@ -37,7 +37,7 @@ fn envelope(tag: EnvelopeTag, text: &str) -> Body {
 }
 
 fn ended(status: TurnStatus) -> Body {
-    Body::Change(Change::TurnEnded { status, reason: None })
+    Body::Change(Change::TurnEnded { status, reason: None, code: None, usage: None })
 }
 
 /// Shows the turns of a log: their status, cost and messages.

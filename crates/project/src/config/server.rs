@@ -30,7 +30,7 @@ pub struct ServerConfig {
     pub shutdown_grace_seconds: u64,
     /// How long an instance may stay silent before its turns count as interrupted and other instances resume its runs.
     pub lease_seconds: u64,
-    /// How long events stay readable.
+    /// Has no effect: events are a view of the log. It is accepted because earlier versions had it.
     pub events_retention_hours: u64,
     /// How long the record of what a model saw is kept.
     pub passes_retention_hours: u64,

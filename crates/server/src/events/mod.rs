@@ -1,6 +1,8 @@
-//! The events of sessions: numbered, written to the store before they are published, and kept for a while in memory.
+//! The events of sessions: a view of their logs, and the text of answers while they grow.
 
-pub(crate) mod log;
-mod recent;
+pub(crate) mod cursor;
+pub(crate) mod follower;
+#[cfg(test)]
+mod follower_tests;
+pub(crate) mod live;
 pub(crate) mod subscribers;
-pub(crate) mod writer;

@@ -1,4 +1,4 @@
-//! Subscribers to the events of sessions.
+//! Subscribers to the answers of sessions.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,16 +40,10 @@ impl Subscribers {
         Subscription { subscribers: self.clone(), session: session.clone(), notify }
     }
 
-    /// Wakes the subscribers of these sessions.
-    pub(crate) fn wake<'a>(&self, sessions: impl Iterator<Item = &'a SessionKey>) {
-        let mut last = None;
-        for session in sessions {
-            // Deltas of one text are often adjacent.
-            if last.replace(session) != Some(session)
-                && let Some(listening) = self.lock().get(session)
-            {
-                listening.notify.notify_waiters();
-            }
+    /// Wakes the subscribers of a session.
+    pub(crate) fn wake(&self, session: &SessionKey) {
+        if let Some(listening) = self.lock().get(session) {
+            listening.notify.notify_waiters();
         }
     }
 }
@@ -89,7 +83,7 @@ mod tests {
         let (one, other, third) =
             (subscribers.subscribe(&a), subscribers.subscribe(&a), subscribers.subscribe(&b));
         let notify = [one.notified(), other.notified(), third.notified()];
-        subscribers.wake([&a, &a].into_iter());
+        subscribers.wake(&a);
         assert_eq!(notify.map(|it| it.now_or_never().is_some()), [true, true, false]);
         drop(one);
         assert_eq!(subscribers.lock().len(), 2);

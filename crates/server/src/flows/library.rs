@@ -5,11 +5,8 @@ use std::time::Duration;
 
 use contexture_agent::Agent;
 use contexture_compose::Prompt;
-use contexture_flow::{EventContext, Flow, Library, Nodes, RunEvent, TurnRef};
-use contexture_session::SessionKey;
-use contexture_session::records::NewRecord;
+use contexture_flow::{EventContext, Flow, Library, Nodes, RunEvent};
 
-use crate::events::log::{TurnEvent, TurnKey, events_of};
 use crate::loaded_project::CurrentProject;
 use crate::ops::metrics::Metrics;
 
@@ -37,26 +34,13 @@ impl Library for ProjectLibrary {
         self.loaded.get().project.flow_parts().nodes.clone()
     }
 
-    /// Turns of runs are published to the session's subscribers like all other turns.
-    fn extra_records(&self, about: EventContext<'_>, events: &[RunEvent]) -> Vec<NewRecord> {
-        let session = SessionKey { tenant: about.tenant.clone(), session: about.run.session().clone() };
-        let published = events.iter().filter_map(|it| match it {
-            RunEvent::NodeEvent { turn: Some(TurnRef { thread, turn }), event, .. } => {
-                let turn_key = TurnKey { thread: thread.clone(), turn: turn.to_string() };
-                Some(TurnEvent { session: session.clone(), turn_key, event: event.clone() })
-            }
-            _ => None,
-        });
-        published.map(|it| NewRecord { stream: events_of(&session), at: about.at, data: it.data() }).collect()
-    }
-
-    fn on_event(&self, flow: &Flow, event: &RunEvent) {
+    fn on_event(&self, about: EventContext<'_>, event: &RunEvent) {
         match event {
             RunEvent::RunStart { .. } => self.metrics.run_started(),
             RunEvent::RunEnd { status, .. } => self.metrics.run_ended(status.as_str()),
             RunEvent::NodeEnd { node, error, .. } => {
                 let outcome = if error.is_none() { "done" } else { "failed" };
-                self.metrics.node_ended(flow.kind_of(node).unwrap_or("other"), outcome);
+                self.metrics.node_ended(about.flow.kind_of(node).unwrap_or("other"), outcome);
             }
             _ => {}
         }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use contexture_agent::Secrets;
 use contexture_history::Timestamp;
-use contexture_session::records::{Document, DocumentKey, DocumentList, Records, Writes};
-use contexture_session::{StoreError, Tenant};
+use contexture_session::documents::{Document, DocumentKey, DocumentList, Documents, Writes};
+use contexture_session::{Store, StoreError, Tenant};
 
 use super::key::{Key, NewKey, PresentedKey, StoredKey, Token};
-use crate::ops::audit::{self, AuditEvent};
+use crate::ops::audit::AuditEvent;
 
 /// The kind of the documents that hold keys. They belong to the system: to the default tenant and to no session.
 const KEY: &str = "key";
@@ -32,7 +32,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let keys = Keys::new(Arc::new(MemoryStore::new(Arc::new(SystemTime))));
+/// let store = Arc::new(MemoryStore::new(Arc::new(SystemTime)));
+/// let keys = Keys::new(store.clone(), store);
 /// let (key, token) = keys.create(NewKey::default(), &SystemSecrets, "cli", SystemTime.now()).await?;
 /// assert!(token.reveal().starts_with("ctx_")); // Shown once: only its hash is stored.
 /// assert!(keys.revoke(&key.id, "cli", SystemTime.now()).await?.is_some());
@@ -41,13 +42,14 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Keys {
-    records: Arc<dyn Records>,
+    store: Arc<dyn Store>,
+    documents: Arc<dyn Documents>,
 }
 
 impl Keys {
     /// Returns the keys in a store.
-    pub fn new(records: Arc<dyn Records>) -> Self {
-        Self { records }
+    pub fn new(store: Arc<dyn Store>, documents: Arc<dyn Documents>) -> Self {
+        Self { store, documents }
     }
 
     /// Creates a key. The returned token is shown to its owner once and can't be recovered. The audit log records the
@@ -61,12 +63,10 @@ impl Keys {
     ) -> Result<(Key, Token), StoreError> {
         let (stored, token) = StoredKey::new(new, secrets, now);
         let act = AuditEvent::new(actor, "key.created", &stored.key.id).of_tenant(&stored.key.tenant);
-        let writes = Writes {
-            records: vec![act.record(now)],
-            creates: vec![document(&stored, now)?],
-            ..Writes::default()
-        };
-        self.records.write(writes).await?;
+        // The act first: what is not on record is not done.
+        act.write(&self.store, now).await?;
+        let creates = vec![document(&stored, now)?];
+        self.documents.write(Writes { creates, ..Writes::default() }).await?;
         Ok((stored.key, token))
     }
 
@@ -79,7 +79,7 @@ impl Keys {
 
     /// Returns those ids that have no key. An unreadable key exists.
     pub async fn missing<'a>(&self, ids: &'a [String]) -> Result<Vec<&'a str>, StoreError> {
-        let found = self.records.documents(ids.iter().map(|it| key_of(it)).collect()).await?;
+        let found = self.documents.documents(ids.iter().map(|it| key_of(it)).collect()).await?;
         let is_there = |id: &str| found.iter().any(|it| it.key.name == id);
         Ok(ids.iter().map(String::as_str).filter(|it| !is_there(it)).collect())
     }
@@ -87,7 +87,7 @@ impl Keys {
     /// Revokes a key. A revoked key stays unchanged; an unreadable one is removed, which makes the other keys usable
     /// again. Returns `None` if there is no such key.
     pub async fn revoke(&self, id: &str, actor: &str, now: Timestamp) -> Result<Option<Key>, StoreError> {
-        let found = self.records.documents(vec![key_of(id)]).await?;
+        let found = self.documents.documents(vec![key_of(id)]).await?;
         let Some(found) = found.first() else { return Ok(None) };
         let mut stored = match stored(found) {
             Ok(stored) => stored,
@@ -96,9 +96,9 @@ impl Keys {
         if stored.key.revoked.is_none() {
             stored.key.revoked = Some(now);
             let act = AuditEvent::new(actor, "key.revoked", id).of_tenant(&stored.key.tenant);
+            act.write(&self.store, now).await?;
             let puts = vec![document(&stored, now)?];
-            let writes = Writes { records: vec![act.record(now)], puts, ..Writes::default() };
-            self.records.write(writes).await?;
+            self.documents.write(Writes { puts, ..Writes::default() }).await?;
         }
         Ok(Some(stored.key))
     }
@@ -106,8 +106,8 @@ impl Keys {
     /// Removes a key that can't be read.
     async fn remove(&self, id: &str, actor: &str, now: Timestamp) -> Result<Key, StoreError> {
         let act = AuditEvent::new(actor, "key.removed", id).detail("it could not be read");
-        let deletes = vec![key_of(id)];
-        self.records.write(Writes { records: vec![act.record(now)], deletes, ..Writes::default() }).await?;
+        act.write(&self.store, now).await?;
+        self.documents.write(Writes { deletes: vec![key_of(id)], ..Writes::default() }).await?;
         Ok(Key::unreadable(id, now))
     }
 
@@ -122,7 +122,7 @@ impl Keys {
                 after,
                 max: PAGE,
             };
-            let page = self.records.list(list).await?;
+            let page = self.documents.list(list).await?;
             let is_last = page.len() < PAGE;
             after = page.last().map(|it| it.key.clone());
             let own = page.iter().filter(|it| it.key.session.is_none());
@@ -136,7 +136,7 @@ impl Keys {
 }
 
 fn key_of(id: &str) -> DocumentKey {
-    DocumentKey::of_tenant(&audit::system(), KEY, id)
+    DocumentKey::of_tenant(&Tenant::default(), KEY, id)
 }
 
 fn stored(document: &Document) -> Result<StoredKey, StoreError> {

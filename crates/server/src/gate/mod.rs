@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, Uri, header};
 use contexture_project::ServerConfig;
-use contexture_session::{Records, StoreError, Tenant, Time};
+use contexture_session::{StoreError, Tenant, Time};
 use tokio::time::Instant;
 
 use crate::{Caller, Problem};
@@ -37,13 +37,13 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    pub(crate) fn new(records: Arc<dyn Records>, time: Arc<dyn Time>, config: &ServerConfig) -> Self {
+    pub(crate) fn new(keys: Keys, time: Arc<dyn Time>, config: &ServerConfig) -> Self {
         let defaults = DefaultLimits {
             requests_per_minute: config.requests_per_minute,
             concurrent: config.concurrent_requests,
         };
         Self {
-            key_cache: KeyCache::new(Keys::new(records)),
+            key_cache: KeyCache::new(keys),
             limits: Limits::new(defaults),
             time,
             origins: config.cors_origins.clone(),

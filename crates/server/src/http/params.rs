@@ -183,3 +183,16 @@ pub(crate) struct Retryable {
     )]
     key: Option<String>,
 }
+
+/// Where a stream of events continues.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub(crate) struct LastEventId {
+    /// The id of the last event that was received; wins over `after` unless it is empty.
+    #[param(
+        rename = "Last-Event-ID",
+        pattern = r"^([0-9]{1,15}(\+[0-9]{1,15})?(~[0-9.,]+)?|latest)?$",
+        nullable = false
+    )]
+    last_event_id: Option<String>,
+}

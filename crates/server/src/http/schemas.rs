@@ -83,9 +83,9 @@ impl<T: JsonSchema> JsonSchema for Frame<T> {
             "type": "object",
             "properties": {
                 "id": {
-                    "description": "The number of the event, for `Last-Event-ID`; a replayed turn has none.",
+                    "description": "The id of the event, for `Last-Event-ID`; treat it as opaque.",
                     "type": "string",
-                    "pattern": "^[0-9]+$",
+                    "pattern": r"^[0-9]+(\+[0-9]+)?(~[0-9.,]+)?$",
                 },
                 "event": {"description": "The `type` of the event.", "type": "string"},
                 "data": {

@@ -1,16 +1,18 @@
-//! The audit log: administrative actions on the server and its data. One system stream in the store.
+//! The audit log: administrative actions on the server and its data. One journal in the store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use contexture_history::Timestamp;
-use contexture_session::records::{NewRecord, Record, Records, StreamKey, Writes};
-use contexture_session::{StoreError, Tenant, Time};
+use contexture_session::{
+    Journal, JournalRecord, NewSession, SessionId, SessionKey, Store, StoreError, Tenant, Time,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::Caller;
-use crate::events::writer::EventWriter;
+use tokio_util::task::TaskTracker;
 
-/// The kind of the stream.
+/// The name of the journal, and of the session that it belongs to.
 const AUDIT: &str = "audit";
 /// The actor when no key is required.
 const ANONYMOUS: &str = "anybody";
@@ -21,13 +23,21 @@ const PAGES: usize = 20;
 /// The actor for actions of the server itself.
 pub(crate) const SERVER: &str = "server";
 
-/// The tenant of system data: keys and the audit log.
-pub(crate) fn system() -> Tenant {
-    Tenant::default()
+/// How long to wait before a record is tried again that the store does not take.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Returns the session of system data, in a tenant that no key opens.
+fn system_session() -> Result<SessionKey, StoreError> {
+    let invalid = |err: contexture_session::IdInvalid| StoreError::Damaged {
+        place: "the audit log".to_owned(),
+        detail: err.to_string(),
+    };
+    let session = SessionId::parse(AUDIT).map_err(invalid)?;
+    Ok(SessionKey { tenant: Tenant::parse("~system").map_err(invalid)?, session })
 }
 
-pub(crate) fn stream() -> StreamKey {
-    StreamKey::of_tenant(&system(), AUDIT)
+fn journal(store: &Arc<dyn Store>) -> Result<Journal, StoreError> {
+    Ok(Journal::new(Arc::clone(store), system_session()?, AUDIT))
 }
 
 /// Something that was done.
@@ -74,9 +84,19 @@ impl AuditEvent {
         self
     }
 
-    /// Returns the record of the audit log, to be written together with what was done.
-    pub(crate) fn record(&self, at: Timestamp) -> NewRecord {
-        NewRecord { stream: stream(), at, data: serde_json::to_string(self).unwrap_or_default() }
+    /// Writes the event into the audit log. By the time it returns it is there.
+    pub(crate) async fn write(&self, store: &Arc<dyn Store>, at: Timestamp) -> Result<(), StoreError> {
+        let value = serde_json::to_value(self).unwrap_or_default();
+        match journal(store)?.append(value.clone(), at, false).await {
+            Err(StoreError::NotFound { .. }) => {}
+            done => return done.map(|_| ()),
+        }
+        let new = NewSession { key: system_session()?, label: None, at };
+        match store.create_session(new).await {
+            Ok(()) | Err(StoreError::Exists { .. }) => {}
+            Err(err) => return Err(err),
+        }
+        journal(store)?.append(value, at, false).await.map(|_| ())
     }
 }
 
@@ -93,24 +113,24 @@ pub struct AuditEntry {
 
 /// Returns the newest acts before a number (`None`: from the newest on), newest first.
 pub async fn audit_log(
-    records: &dyn Records,
+    store: &Arc<dyn Store>,
     before: Option<u64>,
     max: usize,
 ) -> Result<Vec<AuditEntry>, StoreError> {
-    let records = records.read_back(stream(), before, max).await?;
+    let records = journal(store)?.newest(before, max).await?;
     Ok(records.into_iter().map(entry).collect())
 }
 
 /// Returns the newest events on data of a tenant, and the number to continue before, if there may be more.
 pub(crate) async fn audit_log_of(
-    records: &dyn Records,
+    store: &Arc<dyn Store>,
     tenant: &Tenant,
     mut before: Option<u64>,
     max: usize,
 ) -> Result<(Vec<AuditEntry>, Option<u64>), StoreError> {
     let mut acts = Vec::new();
     for _ in 0..PAGES {
-        let page = records.read_back(stream(), before, PAGE).await?;
+        let page = journal(store)?.newest(before, PAGE).await?;
         let is_last = page.len() < PAGE;
         for entry in page.into_iter().map(entry) {
             before = Some(entry.number);
@@ -126,35 +146,55 @@ pub(crate) async fn audit_log_of(
     Ok((acts, before))
 }
 
-fn entry(record: Record) -> AuditEntry {
-    let unreadable = || AuditEvent::new("?", "unreadable", "");
-    let act = serde_json::from_str(&record.data).unwrap_or_else(|_| unreadable());
+fn entry(record: JournalRecord) -> AuditEntry {
+    let unreadable = |_| AuditEvent::new("?", "unreadable", "");
+    let act = AuditEvent::deserialize(record.value).unwrap_or_else(unreadable);
     AuditEntry { number: record.number, at: record.at, act }
 }
 
-/// Writes the audit log of a server that runs.
+/// Writes the audit log of a server that runs. Clones share everything.
 #[derive(Clone, Debug)]
 pub(crate) struct Audit {
-    event_writer: EventWriter,
+    store: Arc<dyn Store>,
     time: Arc<dyn Time>,
+    tasks: TaskTracker,
 }
 
 impl Audit {
-    pub(crate) fn new(event_writer: EventWriter, time: Arc<dyn Time>) -> Self {
-        Self { event_writer, time }
+    pub(crate) fn new(store: Arc<dyn Store>, time: Arc<dyn Time>) -> Self {
+        Self { store, time, tasks: TaskTracker::new() }
     }
 
     /// Hands an act over to be written; it is written however long the store is away.
     pub(crate) fn note(&self, act: &AuditEvent) {
-        let AuditEvent { actor, act: what, target, .. } = act;
-        tracing::info!(actor, act = what, target, "audit");
-        let records = vec![act.record(self.time.now())];
-        self.event_writer.write(Writes { records, ..Writes::default() });
+        self.tasks.spawn(self.clone().keep(act.clone()));
     }
 
     /// Writes an act down. By the time it returns it is in the log.
     pub(crate) async fn record(&self, act: AuditEvent) {
-        self.note(&act);
-        self.event_writer.flush().await;
+        // In a task of its own: a caller who goes away must not prevent it.
+        let _ = self.tasks.spawn(self.clone().keep(act)).await;
+    }
+
+    async fn keep(self, act: AuditEvent) {
+        let AuditEvent { actor, act: what, target, .. } = &act;
+        tracing::info!(actor, act = what, target, "audit");
+        let at = self.time.now();
+        while let Err(err) = act.write(&self.store, at).await {
+            tracing::warn!(error = %err, "the audit log can't be written yet; retrying");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Returns how many acts are not written yet.
+    pub(crate) fn depth(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Waits until everything is written.
+    pub(crate) async fn flush(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.tasks.reopen();
     }
 }

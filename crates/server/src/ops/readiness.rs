@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use contexture_session::Time;
-use contexture_session::records::Records;
+use contexture_session::documents::Documents;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
@@ -28,11 +28,11 @@ pub(crate) enum Outcome {
 
 impl Readiness {
     /// Returns whether the store works, within [`TIMEOUT`].
-    pub(crate) async fn ask(&self, records: &dyn Records, time: &dyn Time) -> Outcome {
-        timeout(TIMEOUT, self.newest(records, time)).await.unwrap_or(Outcome::Late)
+    pub(crate) async fn ask(&self, documents: &dyn Documents, time: &dyn Time) -> Outcome {
+        timeout(TIMEOUT, self.newest(documents, time)).await.unwrap_or(Outcome::Late)
     }
 
-    async fn newest(&self, records: &dyn Records, time: &dyn Time) -> Outcome {
+    async fn newest(&self, documents: &dyn Documents, time: &dyn Time) -> Outcome {
         let mut newest = self.0.lock().await;
         if let Some((_, outcome)) = newest.filter(|(at, _)| at.elapsed() < FRESH) {
             return outcome;
@@ -40,7 +40,7 @@ impl Readiness {
         // If the write does not finish in time, later callers get this result.
         let at = Instant::now();
         *newest = Some((at, Outcome::Late));
-        let outcome = match records.probe(time.now()).await {
+        let outcome = match documents.probe(time.now()).await {
             Ok(()) => Outcome::Ready,
             Err(err) => {
                 tracing::warn!(error = %err, "the store is not usable");

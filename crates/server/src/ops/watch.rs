@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use contexture_agent::{Called, Calling, Watcher};
+use contexture_agent::{Called, Calling, Piece, Watcher};
+use contexture_session::{Thread, UnfinishedText};
 
 /// Combines several watchers.
 #[derive(Clone, Default)]
@@ -20,6 +21,14 @@ impl Watchers {
 impl Watcher for Watchers {
     fn calling(&self, call: &Calling<'_>) {
         self.0.iter().for_each(|it| it.calling(call));
+    }
+
+    fn streamed(&self, thread: &Thread, answer: &UnfinishedText, piece: Piece<'_>) {
+        self.0.iter().for_each(|it| it.streamed(thread, answer, piece));
+    }
+
+    fn settled(&self, thread: &Thread, answer: &UnfinishedText) {
+        self.0.iter().for_each(|it| it.settled(thread, answer));
     }
 
     fn called(&self, call: &Calling<'_>, result: &Called) {

@@ -1,19 +1,18 @@
 //! Passes: the request and Explanation of every model call, stored so they can be shown, compared and sent again.
 //!
-//! A pass is one record in a stream of its session, numbered like events; its id is `session.number`. Its content is
-//! split into [chunks], each stored once under its hash: if the next call of a long conversation adds two
-//! messages, it adds two chunks. Records and chunks are pruned after `passes_retention_hours`.
+//! A pass is a record in a journal of its session; its id is `session.number`. What a record of the same session has
+//! already, such as a message of the conversation, is [named, not repeated](elements): a call that adds two messages to
+//! a long conversation adds a record with two messages. Records are pruned after `passes_retention_hours`.
 
-mod chunks;
+mod elements;
+mod legacy;
 mod recorder;
 mod stored_pass;
 
+pub(crate) use elements::SHARED_HOURS;
+pub(crate) use legacy::{CHUNK, RESULT};
 pub(crate) use recorder::{PassRecorder, unkept_tenant};
-pub(crate) use stored_pass::{PassId, ResultRecord, StoredPass, answer, load, newest};
+pub(crate) use stored_pass::{PassId, PassReader, ResultRecord, StoredPass, answer};
 
-/// The kind of the streams that hold passes.
+/// The name of the journals that hold passes.
 pub(crate) const PASSES: &str = "passes";
-/// The kind of the documents that hold chunks.
-pub(crate) const CHUNK: &str = "piece";
-/// The kind of the documents with the results of calls.
-pub(crate) const RESULT: &str = "pass_result";

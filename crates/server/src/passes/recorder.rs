@@ -1,49 +1,64 @@
 //! Writes down what models see.
+//!
+//! A call and its result are one record. If the answer takes its time, the call is recorded first, so that a crash does
+//! not lose it, and its result follows in a record of its own.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use contexture_agent::{Called, Calling, Watcher};
 use contexture_history::Timestamp;
-use contexture_session::records::{Document, NewRecord, StreamKey, Writes};
-use contexture_session::{Names, SessionId, SessionKey, Tenant, ThreadKey, Time};
+use contexture_session::{Journal, SessionId, SessionKey, Store, StoreError, Tenant, ThreadKey, Time};
 use contexture_wire::{Target, encode_request};
-use serde_json::{Value, json};
+use serde_json::Value;
+use tokio::sync::{Notify, oneshot};
+use tokio_util::task::TaskTracker;
 
-use super::chunks::{self, Chunk};
-use super::stored_pass::{Manifest, ResultRecord, Wire, key_of};
-use super::{CHUNK, PASSES, RESULT};
-use crate::events::writer::EventWriter;
+use super::PASSES;
+use super::elements::{KnownElements, PassContent};
+use super::stored_pass::{Manifest, PassRecord, ResultRecord, Wire, body_hash};
 
-/// How long a written chunk is assumed to exist. Then it is written again, which protects it from pruning.
-const KNOWN_MS: i64 = 600_000;
-/// How many chunks are remembered.
-const MAX_KNOWN: usize = 100_000;
+/// How long a call may take before it is recorded without its result.
+const SOON: Duration = Duration::from_millis(200);
+/// How long the result of a call is waited for.
+const LATEST: Duration = Duration::from_secs(3600);
+/// How many elements are known at most, of all sessions together.
+const MAX_KNOWN: usize = 200_000;
+/// How often a record is tried again that the store does not take, and after which pauses.
+const TRIES: u32 = 6;
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Records what models see, and the results of the calls.
+/// Records what models see, and the results of the calls. Clones share everything.
 #[derive(Clone, Debug)]
 pub(crate) struct PassRecorder(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    event_writer: EventWriter,
+    store: Arc<dyn Store>,
     time: Arc<dyn Time>,
-    names: Arc<dyn Names>,
     state: Mutex<State>,
+    tasks: TaskTracker,
+    /// Notified when a call was written.
+    written: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Pieces of sessions that were written, by the beginning of their hash, and when.
-    known: HashMap<SessionKey, HashMap<u128, Timestamp>>,
+    /// What is known of sessions. The lock of one is held while a record of it is written, so that the next record can
+    /// name its elements.
+    known: HashMap<SessionKey, Arc<tokio::sync::Mutex<KnownElements>>>,
     n_known: usize,
-    /// The calls that are being made.
-    open: HashMap<(ThreadKey, String), String>,
+    /// The calls that are being made: each waits for its result.
+    open: HashMap<(ThreadKey, String), oneshot::Sender<ResultRecord>>,
+    /// How many calls of a session are over and not written yet.
+    unwritten: HashMap<SessionKey, usize>,
 }
 
 impl PassRecorder {
-    pub(crate) fn new(event_writer: EventWriter, time: Arc<dyn Time>, names: Arc<dyn Names>) -> Self {
-        Self(Arc::new(Inner { event_writer, time, names, state: Mutex::default() }))
+    pub(crate) fn new(store: Arc<dyn Store>, time: Arc<dyn Time>) -> Self {
+        let (state, tasks, written) = (Mutex::default(), TaskTracker::new(), Notify::new());
+        Self(Arc::new(Inner { store, time, state, tasks, written }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -52,65 +67,135 @@ impl PassRecorder {
 
     /// Knows nothing of a session any more.
     pub(crate) fn forget(&self, session: &SessionKey) {
-        let mut state = self.state();
-        let gone = state.known.remove(session).unwrap_or_default();
-        state.n_known -= gone.len();
+        self.state().known.remove(session);
     }
 
-    fn record_call(&self, call: &Calling<'_>, session: &SessionKey) {
-        let at = self.0.time.now();
-        let key = self.0.names.next();
-        let mut document = json!({"request": call.pass.request(), "explanation": call.pass.explain()});
-        let chunks = chunks::split(&mut document);
-        let manifest = Manifest {
-            key: key.clone(),
-            thread: call.thread.id().to_string(),
-            turn: call.turn.to_string(),
-            step: call.step,
-            end: Some(call.thread.get().state().end),
-            prompt: call.prompt.to_owned(),
-            model: call.pass.request().model.clone(),
-            fingerprint: call.pass.fingerprint().to_string(),
-            total_tokens: call.pass.total_tokens().0,
-            wire: call.target.clone().map(|target| wire(target, call)),
-            document,
+    /// Returns how many records are not written yet.
+    pub(crate) fn depth(&self) -> usize {
+        self.0.tasks.len()
+    }
+
+    /// Waits until everything is written.
+    pub(crate) async fn flush(&self) {
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+        self.0.tasks.reopen();
+    }
+
+    /// Waits until the calls of a session that are over are written, but not for a store that is away.
+    pub(crate) async fn settle(&self, session: &SessionKey) {
+        let written = async {
+            loop {
+                let notified = self.0.written.notified();
+                if !self.state().unwritten.contains_key(session) {
+                    return;
+                }
+                notified.await;
+            }
         };
-        let puts = self.new_chunks(session, chunks, at);
-        let stream = StreamKey::of_session(&session.tenant, &session.session, PASSES);
-        let data = serde_json::to_string(&manifest).unwrap_or_default();
-        self.0.event_writer.write(Writes {
-            records: vec![NewRecord { stream, at, data }],
-            puts,
-            ..Writes::default()
-        });
-        self.state().open.insert((call.thread.key().clone(), call.turn.to_string()), key);
+        let _ = tokio::time::timeout(SOON, written).await;
     }
 
-    /// Returns the chunks that may not exist yet.
-    fn new_chunks(&self, session: &SessionKey, chunks: Vec<Chunk>, at: Timestamp) -> Vec<Document> {
+    /// Notes that a call is over, or that it is written.
+    fn count(&self, session: &SessionKey, is_over: bool) {
+        let mut state = self.state();
+        let n_unwritten = state.unwritten.entry(session.clone()).or_default();
+        *n_unwritten = if is_over { *n_unwritten + 1 } else { n_unwritten.saturating_sub(1) };
+        if *n_unwritten == 0 {
+            state.unwritten.remove(session);
+        }
+        drop(state);
+        self.0.written.notify_waiters();
+    }
+
+    fn known(&self, session: &SessionKey) -> Arc<tokio::sync::Mutex<KnownElements>> {
         let mut state = self.state();
         if state.n_known > MAX_KNOWN {
             (state.known, state.n_known) = Default::default();
         }
-        let known = state.known.entry(session.clone()).or_default();
-        let n_before = known.len();
-        let mut documents = Vec::new();
-        for Chunk { hash, data } in chunks {
-            let written = known.entry(chunks::short(&hash)).or_insert(Timestamp(i64::MIN));
-            if at.0.saturating_sub(written.0) > KNOWN_MS {
-                *written = at;
-                documents.push(Document { key: key_of(session, CHUNK, hash), at, data });
-            }
+        Arc::clone(state.known.entry(session.clone()).or_default())
+    }
+
+    /// Writes a call down, with its result if that is there soon.
+    async fn record(
+        self,
+        session: SessionKey,
+        (manifest, content): (Manifest, PassContent),
+        at: Timestamp,
+        mut result: oneshot::Receiver<ResultRecord>,
+    ) {
+        let soon = tokio::time::timeout(SOON, &mut result).await;
+        let is_late = soon.is_err();
+        let record =
+            PassRecord::Pass { manifest: Box::new(manifest), result: soon.ok().and_then(Result::ok) };
+        let Some(number) = self.write(&session, record, Some(content), at).await else { return };
+        if !is_late {
+            return;
         }
-        let n_new = known.len() - n_before;
-        state.n_known += n_new;
-        documents
+        // A turn that is dropped tells no result.
+        if let Ok(Ok(result)) = tokio::time::timeout(LATEST, result).await {
+            let record = PassRecord::Result { of: number, result };
+            self.write(&session, record, None, self.0.time.now()).await;
+        }
+    }
+
+    /// Writes a record, and returns its number. A store that is away for long loses it.
+    async fn write(
+        &self,
+        session: &SessionKey,
+        mut record: PassRecord,
+        content: Option<PassContent>,
+        at: Timestamp,
+    ) -> Option<u64> {
+        let journal = Journal::new(Arc::clone(&self.0.store), session.clone(), PASSES);
+        let known = self.known(session);
+        let mut known = known.lock().await;
+        let mut hashes = Vec::new();
+        if let (PassRecord::Pass { manifest, .. }, Some(content)) = (&mut record, content) {
+            (manifest.document, manifest.elements, hashes) = known.split(content, at);
+        }
+        let value = serde_json::to_value(&record).ok()?;
+        let mut pause = FIRST_PAUSE;
+        for _ in 0..TRIES {
+            match journal.append(value.clone(), at, true).await {
+                Ok(number) => {
+                    let n_before = known.len();
+                    known.add(number, hashes, at);
+                    self.state().n_known += known.len() - n_before;
+                    return Some(number);
+                }
+                // It was deleted meanwhile.
+                Err(StoreError::NotFound { .. }) => return None,
+                Err(err) => tracing::warn!(error = %err, "a pass can't be written yet"),
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 4;
+        }
+        tracing::error!(session = %session.session, "a pass is not written: the store does not take it");
+        None
+    }
+}
+
+fn manifest(call: &Calling<'_>) -> Manifest {
+    Manifest {
+        key: String::new(),
+        thread: call.thread.id().to_string(),
+        turn: call.turn.to_string(),
+        step: call.step,
+        end: Some(call.thread.get().state().end),
+        prompt: call.prompt.to_owned(),
+        model: call.pass.request().model.clone(),
+        fingerprint: call.pass.fingerprint().to_string(),
+        total_tokens: call.pass.total_tokens().0,
+        wire: call.target.clone().map(|target| wire(target, call)),
+        document: Value::Null,
+        elements: Vec::new(),
     }
 }
 
 fn wire(target: Target, call: &Calling<'_>) -> Wire {
     let body = encode_request(&target, call.pass.request()).body.to_string();
-    Wire { hash: chunks::hash(&body), bytes: body.len(), target }
+    Wire { hash: body_hash(&body), bytes: body.len(), target }
 }
 
 /// Returns the tenant of conversations that are not kept. Nothing is written down of them.
@@ -125,15 +210,29 @@ fn session_of(thread: &ThreadKey) -> Option<SessionKey> {
 
 impl Watcher for PassRecorder {
     fn calling(&self, call: &Calling<'_>) {
-        if let Some(session) = session_of(call.thread.key()) {
-            self.record_call(call, &session);
+        let Some(session) = session_of(call.thread.key()) else { return };
+        let (sender, result) = oneshot::channel();
+        let mut state = self.state();
+        if state.open.len() == state.open.capacity() {
+            state.open.retain(|_, it| !it.is_closed());
         }
+        state.open.insert((call.thread.key().clone(), call.turn.to_string()), sender);
+        drop(state);
+        let pass = (manifest(call), PassContent::of(call.pass));
+        let work = self.clone().record(session.clone(), pass, self.0.time.now(), result);
+        let recorder = self.clone();
+        self.0.tasks.spawn(async move {
+            work.await;
+            recorder.count(&session, false);
+        });
     }
 
     fn called(&self, call: &Calling<'_>, result: &Called) {
         let place = (call.thread.key().clone(), call.turn.to_string());
-        let Some(key) = self.state().open.remove(&place) else { return };
-        let Some(session) = session_of(call.thread.key()) else { return };
+        let Some(sender) = self.state().open.remove(&place) else { return };
+        if let Some(session) = session_of(call.thread.key()) {
+            self.count(&session, true);
+        }
         let (stop, error) = match &result.end {
             Ok(stop) => (serde_json::to_value(stop).unwrap_or(Value::Null), None),
             Err(code) => (Value::Null, Some(code.clone())),
@@ -145,8 +244,7 @@ impl Watcher for PassRecorder {
             stop,
             error,
         };
-        let data = serde_json::to_string(&record).unwrap_or_default();
-        let document = Document { key: key_of(&session, RESULT, key), at: self.0.time.now(), data };
-        self.0.event_writer.write(Writes { puts: vec![document], ..Writes::default() });
+        // The recorder may have given up.
+        let _ = sender.send(record);
     }
 }

@@ -8,14 +8,18 @@ use contexture_agent::answer_in;
 use contexture_compose::Explanation;
 use contexture_history::{Seq, Timestamp, TurnNo};
 use contexture_message::{ErrorCode, Message, Request, StopReason, Usage};
-use contexture_session::records::{DocumentKey, Record, Records, StreamKey};
-use contexture_session::{SessionError, SessionId, SessionKey, Sessions, StoreError, Tenant, ThreadId};
+use contexture_session::documents::Documents;
+use contexture_session::{
+    Journal, JournalRecord, SessionError, SessionId, SessionKey, Sessions, StoreError, ThreadId,
+};
 use contexture_wire::{Target, encode_request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
-use super::{CHUNK, PASSES, RESULT, chunks};
+use super::elements::{self, Elements};
+use super::{PASSES, legacy};
 use crate::Problem;
 use crate::http::input::{FromPath, shown};
 
@@ -42,10 +46,26 @@ impl std::fmt::Display for PassId {
     }
 }
 
-/// The record of a pass.
+/// A record of the journal.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum PassRecord {
+    /// The result of a call that was recorded without it.
+    Result { of: u64, result: ResultRecord },
+    /// A call, with its result if that was there soon.
+    Pass {
+        #[serde(flatten)]
+        manifest: Box<Manifest>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<ResultRecord>,
+    },
+}
+
+/// A call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Manifest {
-    /// The name of the document with the result of the call.
+    /// The name of the document with the result of the call, in records of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) key: String,
     pub(crate) thread: String,
     pub(crate) turn: String,
@@ -58,8 +78,11 @@ pub(crate) struct Manifest {
     pub(crate) fingerprint: String,
     pub(crate) total_tokens: u32,
     pub(crate) wire: Option<Wire>,
-    /// Request and Explanation, split into chunks.
+    /// Request and Explanation; their long lists name elements of this and of earlier records.
     pub(crate) document: Value,
+    /// The elements that no earlier record has.
+    #[serde(default)]
+    pub(crate) elements: Elements,
 }
 
 /// The request as it was sent.
@@ -93,9 +116,9 @@ pub(crate) struct ResultRecord {
     pub(crate) error: Option<String>,
 }
 
-/// Returns the key of a document about passes.
-pub(super) fn key_of(session: &SessionKey, kind: &str, name: impl Into<String>) -> DocumentKey {
-    DocumentKey::of_session(&session.tenant, &session.session, kind, name)
+/// Returns the hash of a body: 160 bits, as hex digits.
+pub(super) fn body_hash(body: &str) -> String {
+    Sha256::digest(body.as_bytes()).iter().take(20).map(|it| format!("{it:02x}")).collect()
 }
 
 /// A pass that was read.
@@ -108,12 +131,6 @@ pub(crate) struct StoredPass {
 }
 
 impl StoredPass {
-    fn of(session: &SessionId, record: &Record) -> Option<Self> {
-        let manifest = serde_json::from_str(&record.data).ok()?;
-        let id = PassId { session: session.clone(), number: record.number };
-        Some(Self { id, at: record.at, manifest, result: None })
-    }
-
     /// Returns request and Explanation as they were.
     pub(crate) fn document(&self) -> Result<PassDocument, Problem> {
         let explanation = Explanation::deserialize(&self.manifest.document["explanation"]);
@@ -136,7 +153,7 @@ impl StoredPass {
         };
         let wire = self.manifest.wire.as_ref().ok_or_else(none)?;
         let body = encode_request(&wire.target, &self.request()?).body.to_string();
-        match chunks::hash(&body) == wire.hash {
+        match body_hash(&body) == wire.hash {
             true => Ok(body),
             false => {
                 Err(Problem::new(ErrorCode::PassDiffers, format!("pass `{}` is not what was sent", self.id))
@@ -158,7 +175,7 @@ pub(crate) async fn answer(
     let Manifest { thread, turn, end, .. } = &stored_pass.manifest;
     let is_answered = stored_pass.result.as_ref().is_some_and(|it| it.error.is_none());
     let (Some(end), Some(turn), true) = (*end, TurnNo::parse(turn), is_answered) else { return Ok(None) };
-    let thread = match sessions.current_thread(&ThreadId::parse(thread.as_str())?).await {
+    let thread = match sessions.open_thread(&ThreadId::parse(thread.as_str())?).await {
         Err(SessionError::Store(StoreError::NotFound { .. })) => return Ok(None),
         thread => thread?,
     };
@@ -171,65 +188,107 @@ fn damaged(id: &PassId, reason: &str) -> Problem {
     Problem::new(ErrorCode::StoreDamaged, format!("pass `{id}` can't be read: {reason}"))
 }
 
-fn stream(tenant: &Tenant, session: &SessionId) -> StreamKey {
-    StreamKey::of_session(tenant, session, PASSES)
+/// Where the passes of a session are read.
+pub(crate) struct PassReader<'a> {
+    journal: Journal,
+    documents: &'a dyn Documents,
+    session: SessionKey,
 }
 
-/// Reads a pass with all its chunks.
-pub(crate) async fn load(records: &dyn Records, tenant: &Tenant, id: &PassId) -> Result<StoredPass, Problem> {
-    let found = records.read(stream(tenant, &id.session), id.number - 1, 1).await?;
-    let record = found.first().filter(|it| it.number == id.number);
-    let Some(record) = record else {
-        let extent = records.extent(stream(tenant, &id.session)).await?;
-        let is_forgotten = id.number <= extent.forgotten;
-        return Err(match is_forgotten {
-            true => Problem::new(ErrorCode::PassExpired, format!("pass `{id}` is not kept any more")),
-            false => Problem::not_found("pass", &id.to_string()),
-        });
-    };
-    let stored_pass = StoredPass::of(&id.session, record).ok_or_else(|| damaged(id, "it is not a pass"))?;
-    let mut stored_pass = with_results(records, tenant, vec![stored_pass])
-        .await?
-        .pop()
-        .ok_or_else(|| damaged(id, "it is gone"))?;
-    let session = SessionKey { tenant: tenant.clone(), session: id.session.clone() };
-    let hashes = chunks::hashes(&mut stored_pass.manifest.document);
-    let keys = hashes.into_iter().map(|it| key_of(&session, CHUNK, it)).collect();
-    let found = records.documents(keys).await?;
-    let chunks: BTreeMap<String, String> = found.into_iter().map(|it| (it.key.name, it.data)).collect();
-    chunks::join(&mut stored_pass.manifest.document, &chunks).map_err(|_| {
-        Problem::new(ErrorCode::PassExpired, format!("pass `{id}` is not kept whole any more"))
-    })?;
-    Ok(stored_pass)
-}
-
-/// Reads the newest passes of a session, without their chunks, newest first.
-pub(crate) async fn newest(
-    records: &dyn Records,
-    tenant: &Tenant,
-    session: &SessionId,
-    before: Option<u64>,
-    max: usize,
-) -> Result<Vec<StoredPass>, Problem> {
-    let found = records.read_back(stream(tenant, session), before, max).await?;
-    let stored_pass = found.iter().filter_map(|it| StoredPass::of(session, it)).collect();
-    with_results(records, tenant, stored_pass).await
-}
-
-async fn with_results(
-    records: &dyn Records,
-    tenant: &Tenant,
-    mut stored_pass: Vec<StoredPass>,
-) -> Result<Vec<StoredPass>, Problem> {
-    let key = |it: &StoredPass| {
-        let session = SessionKey { tenant: tenant.clone(), session: it.id.session.clone() };
-        key_of(&session, RESULT, it.manifest.key.clone())
-    };
-    let found = records.documents(stored_pass.iter().map(key).collect()).await?;
-    let results: BTreeMap<String, String> = found.into_iter().map(|it| (it.key.name, it.data)).collect();
-    for pass in &mut stored_pass {
-        let data = results.get(&pass.manifest.key);
-        pass.result = data.and_then(|it| serde_json::from_str(it).ok());
+impl<'a> PassReader<'a> {
+    pub(crate) fn new(sessions: &Sessions, documents: &'a dyn Documents, session: &SessionId) -> Self {
+        let session = SessionKey { tenant: sessions.tenant().clone(), session: session.clone() };
+        let journal = Journal::new(Arc::clone(sessions.store()), session.clone(), PASSES);
+        Self { journal, documents, session }
     }
-    Ok(stored_pass)
+
+    /// Reads a pass with all its elements.
+    pub(crate) async fn load(&self, number: u64) -> Result<StoredPass, Problem> {
+        let id = PassId { session: self.session.session.clone(), number };
+        let Some(record) = self.journal.record(number).await? else {
+            return Err(match number <= self.journal.end().await? {
+                true => Problem::new(ErrorCode::PassExpired, format!("pass `{id}` is not kept any more")),
+                false => Problem::not_found("pass", &id.to_string()),
+            });
+        };
+        let (at, record) = (record.at, PassRecord::deserialize(&record.value));
+        let (manifest, result) = match record.map_err(|err| damaged(&id, &err.to_string()))? {
+            PassRecord::Pass { manifest, result } => (*manifest, result),
+            PassRecord::Result { .. } => return Err(Problem::not_found("pass", &id.to_string())),
+        };
+        let mut pass = StoredPass { id, at, manifest, result };
+        self.complete(&mut pass).await?;
+        self.put_elements(&mut pass).await?;
+        Ok(pass)
+    }
+
+    /// Reads the newest passes, without their elements, newest first.
+    pub(crate) async fn newest(
+        &self,
+        mut before: Option<u64>,
+        max: usize,
+    ) -> Result<Vec<StoredPass>, Problem> {
+        let (mut passes, mut results) = (Vec::new(), BTreeMap::new());
+        while passes.len() < max {
+            let page = self.journal.newest(before, max).await?;
+            let Some(last) = page.last() else { break };
+            before = Some(last.number);
+            for JournalRecord { number, at, value } in page {
+                match PassRecord::deserialize(&value) {
+                    Ok(PassRecord::Result { of, result }) => _ = results.insert(of, result),
+                    Ok(PassRecord::Pass { manifest, result }) => {
+                        let id = PassId { session: self.session.session.clone(), number };
+                        let result = result.or_else(|| results.remove(&number));
+                        passes.push(StoredPass { id, at, manifest: *manifest, result });
+                    }
+                    Err(_) => {}
+                }
+            }
+        }
+        passes.truncate(max);
+        for pass in &mut passes {
+            self.complete(pass).await?;
+        }
+        Ok(passes)
+    }
+
+    /// Adds the result of a call that was recorded without it.
+    async fn complete(&self, pass: &mut StoredPass) -> Result<(), Problem> {
+        /// How many records may lie between a call and its result: those of other threads of the session.
+        const MAX_BETWEEN: u64 = 64;
+        if pass.result.is_some() {
+            return Ok(());
+        }
+        if !pass.manifest.key.is_empty() {
+            let found = legacy::result(self.documents, &self.session, &pass.manifest.key).await?;
+            pass.result = found.and_then(|it| serde_json::from_str(&it).ok());
+            return Ok(());
+        }
+        let number = pass.id.number;
+        let behind = self.journal.newest(Some(number + MAX_BETWEEN + 1), MAX_BETWEEN as usize).await?;
+        pass.result = behind.iter().find_map(|it| match PassRecord::deserialize(&it.value) {
+            Ok(PassRecord::Result { of, result }) if of == number => Some(result),
+            _ => None,
+        });
+        Ok(())
+    }
+
+    async fn put_elements(&self, pass: &mut StoredPass) -> Result<(), Problem> {
+        let not_whole = |id: &PassId| {
+            Problem::new(ErrorCode::PassExpired, format!("pass `{id}` is not kept whole any more"))
+        };
+        let document = &mut pass.manifest.document;
+        if !pass.manifest.key.is_empty() {
+            let is_whole = legacy::join(self.documents, &self.session, document).await?;
+            return if is_whole { Ok(()) } else { Err(not_whole(&pass.id)) };
+        }
+        let mut records = BTreeMap::from([(0, std::mem::take(&mut pass.manifest.elements))]);
+        for number in elements::records_named(document) {
+            let Some(record) = self.journal.record(number).await? else { return Err(not_whole(&pass.id)) };
+            if let Ok(PassRecord::Pass { manifest, .. }) = PassRecord::deserialize(&record.value) {
+                records.insert(number, manifest.elements);
+            }
+        }
+        elements::join(document, &records).map_err(|_| not_whole(&pass.id))
+    }
 }

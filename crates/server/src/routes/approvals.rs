@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use contexture_agent::{Decision, Pending, PendingApproval, Verdict};
 use contexture_message::{ErrorCode, ToolCall};
-use contexture_session::{SessionId, SessionKey, ThreadId};
+use contexture_session::{SessionId, ThreadId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -78,8 +78,7 @@ pub(crate) async fn decide(
     };
     let decision = Decision { approval: id, token: request.token, verdict };
     let job = TurnJob::Decide(decision, CancellationToken::new());
-    let session = Some(SessionKey { tenant: caller.tenant.clone(), session });
-    let task = TurnTask { session, thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
+    let task = TurnTask { thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
     reply(&app, task, wants_events(&headers)?, false).await
 }
 

@@ -50,7 +50,7 @@ async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
         return Err(Problem::new(ErrorCode::ShuttingDown, "the server stops"));
     }
     // The store's location and error are logged only: this route needs no key.
-    match app.0.readiness.ask(&*app.0.records, &*app.0.time).await {
+    match app.0.readiness.ask(&*app.0.documents, &*app.0.time).await {
         Outcome::Ready => Ok(Json(Health { status: "ready" })),
         Outcome::Failed => Err(Problem::new(ErrorCode::StoreUnavailable, "the store can't be written")),
         Outcome::Late => Err(Problem::new(ErrorCode::StoreUnavailable, "the store does not answer in time")),
@@ -68,7 +68,7 @@ pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<im
         running: app.0.running_turns.n_running(),
         driven: app.0.drivers.n_driven(),
         stuck: app.0.drivers.n_stuck(),
-        queue: app.0.event_writer.depth(),
+        queue: app.0.recorder.depth() + app.0.audit.depth(),
     };
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     Ok((kind, app.0.metrics.text(now)))
@@ -142,14 +142,14 @@ pub(crate) async fn audited(
     caller.check_admin()?;
     let limit = limited(query.limit, 100, 1000)?;
     let before = numbered(query.before)?;
-    let (acts, before) = match caller.tenant == audit::system() {
+    let (acts, before) = match caller.tenant == contexture_session::Tenant::default() {
         true => {
-            let acts = audit_log(&*app.0.records, before, limit).await?;
+            let acts = audit_log(app.0.sessions.store(), before, limit).await?;
             let before = acts.last().filter(|it| acts.len() == limit && it.number > 1).map(|it| it.number);
             (acts, before)
         }
         // Only administrators of the default tenant see events on the server and on other tenants.
-        false => audit::audit_log_of(&*app.0.records, &caller.tenant, before, limit).await?,
+        false => audit::audit_log_of(app.0.sessions.store(), &caller.tenant, before, limit).await?,
     };
     Ok(Json(AuditPage { acts: acts.into_iter().map(ActView::from).collect(), before }))
 }

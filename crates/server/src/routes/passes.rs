@@ -8,7 +8,7 @@ use contexture::PassDiff;
 use contexture_compose::Explanation;
 use contexture_message::{Answer, Delta, ErrorCode, Request};
 use contexture_model::ModelCall;
-use contexture_session::SessionId;
+use contexture_session::{SessionId, SessionKey};
 use futures::StreamExt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use crate::http::input::{PathParam, PathParams, QueryParams};
 use crate::http::params::{PassPath, PassesPath, SessionPath};
 use crate::http::refusals::{Expired, Failed, NotThere, Refused, Unusable};
 use crate::http::schemas::returns;
-use crate::passes::{PassId, ResultRecord, StoredPass, answer, load, newest};
+use crate::passes::{PassId, PassReader, ResultRecord, StoredPass, answer};
 use crate::{App, Caller, Problem};
 
 returns!(PassPage, PassWhole, Replayed, PassDiffBody = PassDiff);
@@ -108,7 +108,9 @@ pub(crate) async fn list(
 ) -> Result<Json<PassPage>, Problem> {
     let (limit, before) = (limited(query.limit, 50, 1000)?, numbered(query.before)?);
     app.sessions(&caller).open(&id).await?;
-    let stored_pass = newest(&*app.0.records, &caller.tenant, &id, before, limit).await?;
+    app.0.recorder.settle(&SessionKey { tenant: caller.tenant.clone(), session: id.clone() }).await;
+    let reader = PassReader::new(&app.sessions(&caller), &*app.0.documents, &id);
+    let stored_pass = reader.newest(before, limit).await?;
     let before =
         stored_pass.last().filter(|it| stored_pass.len() == limit && it.id.number > 1).map(|it| it.id.number);
     Ok(Json(PassPage { passes: stored_pass.iter().map(PassView::from).collect(), before }))
@@ -153,7 +155,9 @@ pub(crate) async fn show(
 }
 
 async fn load_pass(app: &App, caller: &Caller, id: &PassId) -> Result<StoredPass, Problem> {
-    load(&*app.0.records, &caller.tenant, id).await
+    let session = SessionKey { tenant: caller.tenant.clone(), session: id.session.clone() };
+    app.0.recorder.settle(&session).await;
+    PassReader::new(&app.sessions(caller), &*app.0.documents, &id.session).load(id.number).await
 }
 
 /// Show what changed from one pass to another.

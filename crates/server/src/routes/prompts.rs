@@ -273,8 +273,7 @@ pub(crate) async fn run(
     let sessions = unkept_sessions(&app);
     let session = sessions.create(SessionStart::default()).await?;
     let thread = session.main().clone();
-    let task =
-        TurnTask { session: None, thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
+    let task = TurnTask { thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
     reply(&app, task, false, true).await
 }
 

@@ -8,7 +8,7 @@ use axum::response::Response;
 use contexture_agent::{AnswerRequest, Pending};
 use contexture_compose::Prompt;
 use contexture_message::{ErrorCode, ToolOutput};
-use contexture_session::{SessionId, SessionKey, Thread};
+use contexture_session::{SessionId, Thread};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -99,8 +99,7 @@ pub(crate) async fn results(
     let results = body.results.into_iter().map(ResultOf::read).collect::<Result<Vec<_>, Problem>>()?;
     let (loaded, prompt) = waiting_prompt(&app, &thread, &turn).await?;
     let job = TurnJob::Answer(Box::new(AnswerRequest { results, ..AnswerRequest::default() }));
-    let session = Some(SessionKey { tenant: caller.tenant.clone(), session: id });
-    let task = TurnTask { session, thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
+    let task = TurnTask { thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
     reply(&app, task, wants_events(&headers)?, body.cancel_on_disconnect).await
 }
 

@@ -8,16 +8,17 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use contexture_flow::{RunId, RunInfo, RunList, RunStart, RunStatus, Runtime};
 use contexture_message::ErrorCode;
-use contexture_session::SessionId;
+use contexture_session::{SessionId, ThreadKey};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::IntoParams;
 
 use super::flow_shapes::{DamagedRunView, RunEventFrame, RunPage, RunStatusBody, RunView};
-use super::run_events::FollowRun;
+use super::run_events::follow_run;
 use super::sessions::limited;
 use super::turns::{as_events, idempotency_key, wants_events};
+use crate::events::cursor::Cursor;
 use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, segment, shown};
 use crate::http::params::{FlowPath, Retryable, RunPath, WaitPath};
 use crate::http::refusals::{Conflict, Form, NotThere, Refused, Unusable};
@@ -76,7 +77,8 @@ pub(crate) async fn start(
     app.0.audit.note(&AuditEvent::of(&caller, "run.started", &run.to_string()).detail(flow.id()));
     app.0.drivers.drive(&caller.tenant, &run);
     if as_events {
-        return Ok(FollowRun::new(&app, runs, run, 0).until_it_waits().response());
+        let log = ThreadKey { tenant: caller.tenant.clone(), thread: run.session().run(run.name()) };
+        return follow_run(&app, &run, log, Cursor::default(), true).await;
     }
     let info = if new.wait { settled(&app, &runs, &run).await? } else { info };
     let location = format!("/v1/runs/{}", segment(&run.to_string()));
@@ -118,7 +120,7 @@ fn check_open(app: &App) -> Result<(), Problem> {
 async fn settled(app: &App, runs: &Runtime, run: &RunId) -> Result<RunInfo, Problem> {
     loop {
         // The order matters: events in between have a higher number.
-        let after = runs.extent(run).await?.last;
+        let after = runs.last_number(run).await?;
         let info = runs.info(run).await?;
         if info.status != RunStatus::Running {
             return Ok(info);

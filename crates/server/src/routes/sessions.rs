@@ -155,10 +155,7 @@ impl From<SessionInfo> for SessionView {
 
 impl From<ThreadInfo> for ThreadView {
     fn from(info: ThreadInfo) -> Self {
-        let kind = match info.kind {
-            contexture_session::ThreadKind::Main => "main",
-            contexture_session::ThreadKind::Isolated => "isolated",
-        };
+        let kind = info.kind.as_str();
         Self {
             id: info.thread.to_string(),
             session: info.session.to_string(),
@@ -244,11 +241,10 @@ pub(crate) async fn delete(
     caller: Caller,
     PathParam(id): PathParam<SessionId>,
 ) -> Result<StatusCode, Problem> {
-    match app.flow_runs(&caller).delete_session(&id).await? {
+    match app.sessions(&caller).delete(&id).await? {
         true => {
             app.0.audit.record(AuditEvent::of(&caller, "session.deleted", id.as_str())).await;
             let key = SessionKey { tenant: caller.tenant.clone(), session: id };
-            app.0.event_writer.forget(&key);
             app.0.recorder.forget(&key);
             Ok(StatusCode::NO_CONTENT)
         }
@@ -391,7 +387,7 @@ pub(crate) async fn thread_of(
     let id = thread.map(ThreadId::parse).transpose()?.unwrap_or_else(|| session.main());
     let sessions = app.sessions(caller);
     let found = match id.session() == *session {
-        true => sessions.current_thread(&id).await,
+        true => sessions.open_thread(&id).await,
         false => Err(StoreError::no_thread(&id).into()),
     };
     match found {

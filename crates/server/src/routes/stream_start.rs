@@ -1,17 +1,17 @@
-//! The start of an event stream: after a number, or with the next event.
+//! The start of an event stream: behind an event, or with the next one.
 
 use axum::http::HeaderMap;
 use contexture_message::ErrorCode;
-use contexture_session::records::Extent;
 
 use crate::Problem;
+use crate::events::cursor::Cursor;
 use crate::http::input::shown;
 
 /// The start of an event stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StreamStart {
-    /// Behind the event with that number; 0 is before all of them.
-    Number(u64),
+    /// Behind the event with that id; 0 is before all of them.
+    Behind(Cursor),
     /// Behind all that there are now.
     Latest,
 }
@@ -22,25 +22,20 @@ impl StreamStart {
         let header = headers.get("last-event-id").map(|it| it.to_str().unwrap_or("\u{fffd}"));
         let header = header.filter(|it| !it.is_empty()).map(|it| parse(it, "Last-Event-ID")).transpose()?;
         // An invalid value is reported even where it would not be used.
-        let asked = asked.map(|it| parse(it, "after")).transpose()?;
-        Ok(header.or(asked).unwrap_or(StreamStart::Number(0)))
+        // In a query, a plus that was not encoded is read as a space.
+        let asked = asked.map(|it| parse(&it.replace(' ', "+"), "after")).transpose()?;
+        Ok(header.or(asked).unwrap_or(StreamStart::Behind(Cursor::default())))
     }
 
-    /// Returns the number after which the stream starts, or why it can't.
-    pub(super) fn within(self, extent: Extent) -> Result<u64, Problem> {
+    /// Returns the id behind which the stream starts, or why it can't: `last` is the number of the newest item.
+    pub(super) fn within(self, last: u64) -> Result<Cursor, Problem> {
         match self {
-            StreamStart::Latest => Ok(extent.last),
-            StreamStart::Number(number) if number > extent.last => {
-                let text = format!("there is no event {number}: the newest is {}", extent.last);
+            StreamStart::Latest => Ok(Cursor::at(last)),
+            StreamStart::Behind(cursor) if cursor.number > last => {
+                let text = format!("there is no event {}: the newest is {last}", cursor.number);
                 Err(Problem::new(ErrorCode::HeaderInvalid, text).at("Last-Event-ID"))
             }
-            StreamStart::Number(0) => Ok(extent.forgotten),
-            StreamStart::Number(number) if number < extent.forgotten => {
-                let text = format!("events up to {} are not kept any more", extent.forgotten);
-                Err(Problem::new(ErrorCode::EventsExpired, text)
-                    .hint("read the items of the session, and follow with `after=latest`"))
-            }
-            StreamStart::Number(number) => Ok(number),
+            StreamStart::Behind(cursor) => Ok(cursor),
         }
     }
 }
@@ -49,12 +44,10 @@ fn parse(text: &str, place: &str) -> Result<StreamStart, Problem> {
     if text == "latest" {
         return Ok(StreamStart::Latest);
     }
-    let is_number = text.bytes().all(|it| it.is_ascii_digit());
-    let number = text.parse().ok().filter(|_| is_number);
-    number.map(StreamStart::Number).ok_or_else(|| no_number(text, place))
+    text.parse().map(StreamStart::Behind).map_err(|()| no_id(text, place))
 }
 
-fn no_number(text: &str, place: &str) -> Problem {
+fn no_id(text: &str, place: &str) -> Problem {
     let code = if place == "after" { ErrorCode::QueryInvalid } else { ErrorCode::HeaderInvalid };
     Problem::new(code, format!("`{}` is not the id of an event", shown(text))).at(place)
 }

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use contexture_message::{ErrorCode, Message, Role};
 use contexture_session::{
-    IsolatedStart, ModelChoice, Policy, SessionId, SessionKey, Thread, ThreadId, ThreadKind,
+    IsolatedStart, LogKind, ModelChoice, Policy, SessionId, SessionKey, Thread, ThreadId,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -157,7 +157,7 @@ pub(crate) async fn delete(
 ) -> Result<StatusCode, Problem> {
     let thread = open(&app, &caller, &id).await?;
     let head = app.0.sessions.store().head(thread.key().clone()).await?;
-    if head.is_some_and(|it| it.info.kind == ThreadKind::Main) {
+    if head.is_some_and(|it| it.info.kind == LogKind::Main) {
         return Err(Problem::new(ErrorCode::MainThread, format!("`{id}` is the main thread of its session")));
     }
     let session = app.sessions(&caller).open(&id.session()).await?;

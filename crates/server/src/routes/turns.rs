@@ -4,24 +4,24 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use contexture_history::TurnStatus;
+use contexture_history::{Limit, TurnNo, TurnStatus};
 use contexture_message::ErrorCode;
-use contexture_session::records::DocumentKey;
-use contexture_session::{MAX_ID_BYTES, SessionId, SessionKey, Thread};
+use contexture_session::{MAX_ID_BYTES, SessionId, SessionKey, Thread, ThreadKey};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::events::Follow;
-use super::replay::{replay_events, replayed};
+use super::follow::{Follow, TurnScope};
 use super::sessions::thread_of;
 use super::turn_shapes::{TurnEventFrame, TurnRequest, TurnResult};
-use crate::background::control;
-use crate::events::log::events_of;
+use crate::events::cursor::Cursor;
 use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, shown};
 use crate::http::params::{Retryable, SessionPath, TurnPath};
 use crate::http::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
-use crate::running_turns::{StoredTurnRequest, TURN, TurnHandle, TurnJob, TurnTask};
+use crate::running_turns::{TurnHandle, TurnJob, TurnKey, TurnTask, request_in};
 use crate::{App, Caller, Problem};
+
+/// How many items are searched for the request of a turn.
+const NEWEST: usize = 1000;
 
 /// Run a turn.
 ///
@@ -80,24 +80,34 @@ async fn begin(
     let (key, as_events) = (idempotency_key(headers)?, wants_events(headers)?);
     let run_request = request.run_request(caller, Some(&id), key.clone(), app.0.time.now())?;
     let thread = thread_of(app, caller, &id, request.thread.clone()).await?;
-    let session = SessionKey { tenant: caller.tenant.clone(), session: id };
     if let Some(key) = key.filter(|_| as_events)
-        && let Some(response) = replay_events(app, &session, &thread, &key).await?
+        && let Some(response) = replay(app, &thread, &key).await?
     {
         return Ok(response);
     }
     let asked = serde_json::to_value(&request).ok();
     let job = TurnJob::Run(Box::new(run_request));
-    let task = TurnTask {
-        session: Some(session),
-        thread,
-        prompt,
-        agent: loaded.agent.clone(),
-        job,
-        asked,
-        tap: None,
-    };
+    let task = TurnTask { thread, prompt, agent: loaded.agent.clone(), job, asked, tap: None };
     reply(app, task, as_events, request.cancel_on_disconnect).await
+}
+
+/// Responds with the events of the turn that a key began before, from its first event; if the turn still runs, as they
+/// happen. Returns `None` if there is no such turn.
+async fn replay(app: &App, thread: &Thread, key: &str) -> Result<Option<Response>, Problem> {
+    let Some(outcome) = thread.outcome(key).await? else { return Ok(None) };
+    let (Some(first), Some(last)) = (outcome.items.first(), outcome.items.last()) else { return Ok(None) };
+    let number = |seq| app.0.sessions.store().number_at(thread.key().clone(), seq);
+    let (first, last) = (number(first.seq).await?, number(last.seq).await?);
+    let turn_key = TurnKey { thread: thread.id().clone(), turn: outcome.turn };
+    let cursor = Cursor::at(first.unwrap_or(1).saturating_sub(1));
+    let is_running = outcome.status == TurnStatus::InFlight;
+    let scope = TurnScope::replayed(turn_key, last.unwrap_or(0), is_running);
+    Ok(Some(Follow::start(app, session_of(thread), cursor, scope).await?.response()))
+}
+
+fn session_of(thread: &Thread) -> SessionKey {
+    let ThreadKey { tenant, thread } = thread.key().clone();
+    SessionKey { tenant, session: thread.session() }
 }
 
 /// Runs a turn and responds in the requested format.
@@ -107,21 +117,19 @@ pub(crate) async fn reply(
     as_events: bool,
     cancel_on_disconnect: bool,
 ) -> Result<Response, Problem> {
-    let session = task.session.clone();
-    let after = match (&session, as_events) {
-        (Some(session), true) => app.0.records.extent(events_of(session)).await?.last,
-        _ => 0,
+    let session = session_of(&task.thread);
+    let after = match as_events {
+        true => app.0.sessions.store().feed_end(session.clone()).await?,
+        false => 0,
     };
     let handle = app.0.running_turns.start(task)?;
     let guard = cancel_on_disconnect.then(|| handle.cancel.clone().drop_guard());
-    match session.filter(|_| as_events) {
-        Some(session) => stream(app, session, after, handle, guard).await,
-        None => {
-            let result = whole(handle).await?;
-            guard.map(tokio_util::sync::DropGuard::disarm);
-            Ok(Json(result).into_response())
-        }
+    if as_events {
+        return stream(app, session, after, handle, guard).await;
     }
+    let result = whole(handle).await?;
+    guard.map(tokio_util::sync::DropGuard::disarm);
+    Ok(Json(result).into_response())
 }
 
 async fn whole(handle: TurnHandle) -> Result<TurnResult, Problem> {
@@ -130,7 +138,7 @@ async fn whole(handle: TurnHandle) -> Result<TurnResult, Problem> {
     outcome.map(TurnResult::of).map_err(|err| {
         let problem = stop_cause.problem(err);
         match turn_key.try_recv() {
-            Ok(turn_key) => problem.of_turn(turn_key.thread.as_str(), &turn_key.turn),
+            Ok(it) => problem.of_turn(it.thread.as_str(), &it.turn.to_string()),
             Err(_) => problem,
         }
     })
@@ -140,7 +148,7 @@ fn gone() -> Problem {
     Problem::new(ErrorCode::Cancelled, "the turn was dropped")
 }
 
-/// Responds with the events of a turn, read from the log like any other stream.
+/// Responds with the events of a turn.
 async fn stream(
     app: &App,
     session: SessionKey,
@@ -148,23 +156,16 @@ async fn stream(
     handle: TurnHandle,
     guard: Option<tokio_util::sync::DropGuard>,
 ) -> Result<Response, Problem> {
-    let TurnHandle { turn_key, mut outcome, tokens, stop_cause, cancel: _ } = handle;
-    let problem_of = |err| stop_cause.problem(err);
-    let turn_key = tokio::select! {
-        biased;
-        turn_key = turn_key => turn_key.ok(),
-        outcome = &mut outcome => {
-            // It was refused, or its key began a turn before.
-            let outcome = outcome.map_err(|_| gone())?.map_err(problem_of)?;
-            return Ok(replayed(&session, &outcome));
-        }
+    let TurnHandle { turn_key, outcome, tokens, stop_cause, cancel: _ } = handle;
+    let Ok(turn_key) = turn_key.await else {
+        // It was refused, or its key began a turn in this moment.
+        let outcome = outcome.await.map_err(|_| gone())?.map_err(|err| stop_cause.problem(err))?;
+        let turn_key = TurnKey { thread: outcome.thread, turn: outcome.turn };
+        let scope = TurnScope::replayed(turn_key, 0, true);
+        return Ok(Follow::start(app, session, Cursor::default(), scope).await?.response());
     };
-    let Some(turn_key) = turn_key else {
-        let outcome = outcome.await.map_err(|_| gone())?.map_err(problem_of)?;
-        return Ok(replayed(&session, &outcome));
-    };
-    let follow = Follow::new(app, session, after).of_turn(turn_key, outcome, tokens, guard);
-    Ok(follow.response())
+    let scope = TurnScope::running(turn_key, outcome, tokens, guard);
+    Ok(Follow::start(app, session, Cursor::at(after), scope).await?.response())
 }
 
 /// Returns the key of a request that may be sent again.
@@ -230,15 +231,18 @@ pub(crate) async fn cancel(
     QueryParams(query): QueryParams<ThreadQuery>,
 ) -> Result<StatusCode, Problem> {
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
-    if app.0.running_turns.cancel(thread.key(), &turn) {
+    let not_running = || Problem::not_found("running turn", &shown(&turn));
+    let turn_no = TurnNo::parse(&turn).ok_or_else(not_running)?;
+    if app.0.running_turns.cancel(thread.key(), turn_no) {
         return Ok(StatusCode::ACCEPTED);
     }
-    // Another instance may run it.
+    // Another instance may run it, and looks into the log now and then.
     let open = thread.get().state().open;
-    match open.is_some_and(|it| it.status == TurnStatus::InFlight && it.turn.to_string() == turn) {
-        true => control::cancel(&app, thread.key(), &turn).await.map(|()| StatusCode::ACCEPTED),
-        false => Err(Problem::not_found("running turn", &shown(&turn))),
+    if !open.is_some_and(|it| it.status == TurnStatus::InFlight && it.turn == turn_no) {
+        return Err(not_running());
     }
+    thread.request_stop(turn_no).await?;
+    Ok(StatusCode::ACCEPTED)
 }
 
 /// Retry a failed or interrupted turn: a new turn with the same request.
@@ -261,11 +265,10 @@ pub(crate) async fn retry(
 ) -> Result<Response, Problem> {
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
     check_retryable(&thread, &turn)?;
-    let name = format!("{}:{turn}", thread.id());
-    let key = DocumentKey::of_session(&caller.tenant, &id, TURN, name);
-    let found = app.0.records.documents(vec![key]).await?;
-    let asked = found.first().and_then(|it| serde_json::from_str::<StoredTurnRequest>(&it.data).ok());
-    let request = asked.and_then(|it| serde_json::from_value::<TurnRequest>(it.request).ok());
+    let newest = thread.all(Some(Limit::Turns(NEWEST))).await?;
+    let mut of_turn = newest.iter().filter(|it| it.turn.to_string() == turn);
+    let asked = of_turn.find_map(request_in);
+    let request = asked.and_then(|it| serde_json::from_value::<TurnRequest>(it).ok());
     let request = request.ok_or_else(|| Problem::not_found("request of turn", &turn))?;
     begin(&app, &caller, id, &headers, request).await
 }

@@ -233,7 +233,7 @@ async fn no_name_on_any_route_is_more_than_a_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_belongs_to_another_tenant_is_not_there() {
     let ground = Ground::memory();
-    let keys = Keys::new(ground.records.clone());
+    let keys = Keys::new(ground.store.clone(), ground.documents.clone());
     let mut tokens = Vec::new();
     for tenant in ["ours", "theirs"] {
         let new = NewKey { tenant: Tenant::parse(tenant).unwrap(), ..NewKey::default() };

@@ -41,7 +41,7 @@ fn server(ground: &Ground, model: Scripted, overrides: &[(&str, &str)]) -> Serve
         project: Project::load(files, |_| Ok::<_, ProjectError>(overrides.collect())).unwrap(),
         agent: Arc::new(move |_| Ok(contexture::agent(model.clone()))),
         sessions: Sessions::new(ground.store.clone(), session_ports(None), SessionConfig::default()),
-        records: ground.records.clone(),
+        documents: ground.documents.clone(),
         time: Arc::new(SystemTime),
         names: Arc::new(SystemNames),
     };
@@ -112,7 +112,7 @@ pub(crate) async fn rest(stream: &mut TcpStream) -> String {
 
 /// Makes a key and returns its id and the key itself.
 pub(crate) async fn key(ground: &Ground, new: NewKey) -> (String, String) {
-    let keys = Keys::new(ground.records.clone());
+    let keys = Keys::new(ground.store.clone(), ground.documents.clone());
     let (key, token) = keys.create(new, &SystemSecrets, "test", SystemTime.now()).await.unwrap();
     (key.id, token.reveal().to_owned())
 }

@@ -3,7 +3,7 @@
 use contexture::SystemTime;
 use contexture_history::Timestamp;
 use contexture_server::{Keys, NewKey};
-use contexture_session::records::{Document, DocumentKey, Writes};
+use contexture_session::documents::{Document, DocumentKey, Writes};
 use contexture_session::{Tenant, Time};
 use serde_json::json;
 
@@ -48,7 +48,10 @@ async fn whatever_is_wrong_with_a_key_the_answer_is_the_same() {
     let (id, good) = key(&ground, NewKey::default()).await;
     let (_, expired) = key(&ground, NewKey { expires: Some(Timestamp(1)), ..NewKey::default() }).await;
     let (revoked_id, revoked) = key(&ground, NewKey::default()).await;
-    Keys::new(ground.records.clone()).revoke(&revoked_id, "test", SystemTime.now()).await.unwrap();
+    Keys::new(ground.store.clone(), ground.documents.clone())
+        .revoke(&revoked_id, "test", SystemTime.now())
+        .await
+        .unwrap();
     let door = Door::open(&ground, Vec::new(), &[]).await;
     assert_eq!(door.code(door.ask("GET", "/v1/sessions").bearer_auth(&good)).await, "200 -");
     assert_eq!(door.code(door.ask("GET", "/v1/sessions").header("x-api-key", &good)).await, "200 -");
@@ -183,7 +186,10 @@ async fn a_key_that_is_revoked_opens_nothing_soon() {
     let (id, token) = key(&ground, NewKey::default()).await;
     let door = Door::open(&ground, Vec::new(), &[]).await;
     assert_eq!(door.code(door.ask("GET", "/v1/prompts").bearer_auth(&token)).await, "200 -");
-    Keys::new(ground.records.clone()).revoke(&id, "test", SystemTime.now()).await.unwrap();
+    Keys::new(ground.store.clone(), ground.documents.clone())
+        .revoke(&id, "test", SystemTime.now())
+        .await
+        .unwrap();
     for _ in 0..600 {
         // There is still a key, so nobody comes in without one.
         if door.code(door.ask("GET", "/v1/prompts").bearer_auth(&token)).await == "401 unauthorized" {
@@ -205,7 +211,7 @@ async fn tamper(ground: &Ground, id: &str, data: Option<&str>) {
             Writes { puts, ..Writes::default() }
         }
     };
-    ground.records.write(writes).await.unwrap();
+    ground.documents.write(writes).await.unwrap();
 }
 
 /// Asks for three seconds, longer than keys are remembered, and returns the different answers.
@@ -255,7 +261,10 @@ async fn a_key_that_can_t_be_read_closes_the_server() {
     assert_eq!(refusal(&ground, &[]).await.code(), "store_damaged");
     assert_eq!(refusal(&ground, &[("server.listen", "0.0.0.0:0")]).await.code(), "store_damaged");
     // Who looks after it removes what can't be read, and the others open again.
-    let removed = Keys::new(ground.records.clone()).revoke(&id, "test", SystemTime.now()).await.unwrap();
+    let removed = Keys::new(ground.store.clone(), ground.documents.clone())
+        .revoke(&id, "test", SystemTime.now())
+        .await
+        .unwrap();
     assert!(removed.is_some());
     tokio::time::sleep(std::time::Duration::from_millis(2500)).await;
     assert_eq!(answers(&door, Some(&other)).await, ["200 -"]);
@@ -284,7 +293,7 @@ async fn what_is_done_to_the_server_is_on_record() {
     assert!(rest["before"].is_null());
     door.stop();
     (&mut door.task).await.unwrap();
-    let log = contexture_server::audit_log(&*ground.records, None, 1).await.unwrap();
+    let log = contexture_server::audit_log(&ground.store, None, 1).await.unwrap();
     assert_eq!(log[0].act.act, "server.stopped");
 }
 

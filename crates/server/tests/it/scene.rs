@@ -8,7 +8,9 @@ use contexture_message::Answer;
 use contexture_model::{Scripted, Step};
 use contexture_project::{InMemory, Project, ProjectError};
 use contexture_server::{AgentMaker, Parts, Server};
-use contexture_session::{MemoryStore, Records, SessionConfig, Sessions, Store, Time};
+use contexture_session::{
+    Documents, MemoryStore, SessionConfig, SessionId, SessionKey, Sessions, Store, Tenant, Time,
+};
 use reqwest::{Client, RequestBuilder, Response};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -43,13 +45,17 @@ impl Drop for Scene {
 #[derive(Clone)]
 pub(crate) struct Ground {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) records: Arc<dyn Records>,
+    pub(crate) documents: Arc<dyn Documents>,
 }
 
 impl Ground {
     pub(crate) fn memory() -> Self {
-        let store = Arc::new(MemoryStore::new(Arc::new(SystemTime)));
-        Self { store: store.clone(), records: store }
+        Self::of(MemoryStore::new(Arc::new(SystemTime)))
+    }
+
+    pub(crate) fn of(store: impl Store + Documents) -> Self {
+        let store = Arc::new(store);
+        Self { store: store.clone(), documents: store }
     }
 
     /// Starts an instance whose model goes through the steps.
@@ -86,7 +92,7 @@ impl Ground {
             project,
             agent,
             sessions: Sessions::new(self.store.clone(), session_ports(None), config),
-            records: self.records.clone(),
+            documents: self.documents.clone(),
             time,
             names: Arc::new(SystemNames),
         });
@@ -140,41 +146,89 @@ pub(crate) async fn json_of(answer: Response) -> (u16, Value) {
 /// One frame of a stream of events.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Frame {
-    pub(crate) id: Option<u64>,
+    pub(crate) id: Option<String>,
     pub(crate) event: String,
     pub(crate) data: Value,
 }
 
 /// Reads frames from an answer until there are so many, or the stream ends.
-pub(crate) async fn frames(mut answer: Response, most: usize) -> Vec<Frame> {
-    assert_eq!(answer.headers()["content-type"], "text/event-stream");
-    let mut text = String::new();
-    let mut frames = Vec::new();
-    while frames.len() < most {
-        let chunk = tokio::time::timeout(Duration::from_secs(60), answer.chunk()).await;
-        let Some(chunk) = chunk.expect("something is told").unwrap() else { break };
-        text.push_str(std::str::from_utf8(&chunk).unwrap());
-        while let Some(at) = text.find("\n\n") {
-            let frame: String = text.drain(..at + 2).collect();
-            frames.extend(frame_of(&frame));
-        }
+pub(crate) async fn frames(answer: Response, most: usize) -> Vec<Frame> {
+    Listener::new(answer).hear(|it| it.len() >= most).await
+}
+
+/// Somebody who listens to a stream of events.
+pub(crate) struct Listener {
+    answer: Response,
+    text: String,
+}
+
+impl Listener {
+    pub(crate) fn new(answer: Response) -> Self {
+        assert_eq!(answer.headers()["content-type"], "text/event-stream");
+        Self { answer, text: String::new() }
     }
-    frames
+
+    /// Returns the next frames up to the first that is enough, or all up to the end of the stream.
+    pub(crate) async fn hear(&mut self, is_enough: impl Fn(&[Frame]) -> bool) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        while !is_enough(&frames) {
+            if let Some(at) = self.text.find("\n\n") {
+                let frame: String = self.text.drain(..at + 2).collect();
+                frames.extend(frame_of(&frame));
+                continue;
+            }
+            let chunk = tokio::time::timeout(Duration::from_secs(60), self.answer.chunk()).await;
+            let Some(chunk) = chunk.expect("something is told").unwrap() else { break };
+            self.text.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+        frames
+    }
+
+    /// Returns the next frames up to one whose data contains a text.
+    pub(crate) async fn hear_of(&mut self, text: &str) -> Vec<Frame> {
+        self.hear(|it| it.last().is_some_and(|it| it.data.to_string().contains(text))).await
+    }
 }
 
 fn frame_of(text: &str) -> Option<Frame> {
     let field = |name: &str| text.lines().find_map(|it| it.strip_prefix(&format!("{name}: ")));
     let data = serde_json::from_str(field("data")?).unwrap();
-    let id = field("id").map(|it| it.parse().unwrap());
+    let id = field("id").map(str::to_owned);
     Some(Frame { id, event: field("event").unwrap_or_default().to_owned(), data })
 }
 
-/// Returns what the frames say, one line each.
+/// Returns what the frames say, one line each. Every frame of the log has an id.
 pub(crate) fn told(frames: &[Frame]) -> String {
     let line = |it: &Frame| {
-        let id = it.id.map_or("-".to_owned(), |it| it.to_string());
+        assert!(it.id.is_some(), "{it:?}");
         let text = it.data["text"].as_str().or(it.data["status"].as_str()).unwrap_or_default();
-        format!("{id} {} {text}", it.event).trim_end().to_owned()
+        format!("{} {text}", it.event).trim_end().to_owned()
     };
     frames.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Checks that whoever comes back behind any of the events is told exactly the rest.
+pub(crate) async fn resumes(scene: &Scene, path: &str, all: &[Frame]) {
+    for (idx, frame) in all.iter().enumerate().take(all.len().saturating_sub(1)) {
+        let id = frame.id.as_deref().unwrap();
+        let get = scene.get(path).header("accept", "text/event-stream").header("last-event-id", id);
+        let rest = frames(get.send().await.unwrap(), all.len() - idx - 1).await;
+        assert_eq!(rest, all[idx + 1..], "behind {id}");
+    }
+}
+
+/// Waits until the text of an answer that grows in a session is saved that far.
+pub(crate) async fn saved(ground: &Ground, session: &str, text: &str) {
+    let session = SessionKey { tenant: Tenant::default(), session: SessionId::parse(session).unwrap() };
+    let is_saved = async || {
+        let saved = ground.store.saved(session.clone()).await.unwrap();
+        saved.iter().any(|(_, it)| it.text.ends_with(text))
+    };
+    for _ in 0..1000 {
+        if is_saved().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("`{text}` is never saved");
 }

@@ -42,7 +42,7 @@ impl Stage {
         let providers = [("mock".to_owned(), provider)].into();
         let client = Client::new(ClientConfig { providers, retries, ..ClientConfig::default() }).unwrap();
         let store = Arc::new(MemoryStore::new(Arc::new(SystemTime)));
-        let keys = Keys::new(store.clone());
+        let keys = Keys::new(store.clone(), store.clone());
         let (_, key) = keys
             .create(NewKey::default(), &contexture::SystemSecrets, "test", SystemTime.now())
             .await
@@ -52,7 +52,7 @@ impl Stage {
             project: Project::from_files(Arc::new(InMemory::new(FILES))).unwrap(),
             agent: Arc::new(move |_| Ok(contexture::agent(client.clone()))),
             sessions: sessions.clone(),
-            records: store,
+            documents: store,
             time: Arc::new(SystemTime),
             names: Arc::new(SystemNames),
         });

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use contexture_history::{Item, Seq, Timestamp};
 use contexture_message::Answer;
 use contexture_model::Step;
-use contexture_session::{Document, DocumentList, Records, Writes};
+use contexture_session::{
+    Append, Guard, Journal, LogHead, LogKind, LogList, LogState, NewSession, SessionId, SessionKey, Tenant,
+    record_item,
+};
 use serde_json::{Value, json};
 
 use crate::scene::{Ground, Scene, json_of};
@@ -21,10 +25,10 @@ async fn get(scene: &Scene, path: &str) -> (u16, Value) {
     json_of(scene.get(path).send().await.unwrap()).await
 }
 
-/// Returns all documents of a kind.
-async fn documents(records: &dyn Records, kind: &str) -> Vec<Document> {
-    let list = DocumentList { kind: kind.to_owned(), tenant: None, session: None, after: None, max: 1000 };
-    records.list(list).await.unwrap()
+/// Returns the logs of all runs.
+async fn runs(ground: &Ground) -> Vec<LogHead> {
+    let (kind, max) = (LogKind::Run, 1000);
+    ground.store.logs(LogList { kind, tenant: None, session: None, after: None, max }).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -32,9 +36,15 @@ async fn a_damaged_run_is_listed_as_such_beside_the_others() {
     let ground = Ground::memory();
     let scene = ground.instance(Vec::new()).await;
     let (one, two) = (waiting(&scene, "a").await, waiting(&scene, "b").await);
-    let book = documents(&*ground.records, "flow.run").await.remove(0);
-    let puts = vec![Document { data: "{}".to_owned(), ..book }];
-    ground.records.write(Writes { puts, ..Writes::default() }).await.unwrap();
+    let head = runs(&ground).await.remove(0);
+    let key = head.key();
+    let end = Seq(head.info.items);
+    let items = vec![Item { seq: end.plus(1), ..record_item("note", Value::Null, head.info.updated) }];
+    let state = LogState { end: end.plus(1), json: "{}".to_owned(), ..LogState::default() };
+    let (expected, state, guard) = (Some(end), Some(state), Guard::Any);
+    let append =
+        Append { expected, nonce: String::new(), items, state, guard, keys: Vec::new(), lazy: false };
+    ground.store.append(key, append).await.unwrap();
 
     let (status, list) = get(&scene, "/v1/runs").await;
     assert_eq!((status, list["runs"].as_array().unwrap().len()), (200, 1), "{list}");
@@ -75,7 +85,7 @@ async fn runs_that_are_over_are_forgotten_when_their_time_is_over() {
     }
     assert_eq!(get(&scene, &format!("/v1/runs/{over}")).await.1["code"], "not_found");
     assert_eq!(get(&scene, &format!("/v1/runs/{waits}")).await.1["status"], "waiting");
-    assert_eq!(documents(&*ground.records, "flow.key").await, []);
+    assert_eq!(runs(&ground).await.len(), 1);
     assert_ne!(completed(&scene, "a", "k").await, over);
 }
 
@@ -86,7 +96,7 @@ async fn a_session_takes_its_runs_and_their_keys_along() {
     let run = completed(&scene, "a", "k").await;
     let deleted = scene.client.delete(format!("{}/v1/sessions/a", scene.url)).send().await.unwrap();
     assert_eq!(deleted.status(), 204);
-    assert_eq!(documents(&*ground.records, "flow.key").await, []);
+    assert_eq!(runs(&ground).await, []);
     assert_eq!(get(&scene, &format!("/v1/runs/{run}")).await.0, 404);
     assert_ne!(completed(&scene, "a", "k").await, run);
 }
@@ -94,13 +104,14 @@ async fn a_session_takes_its_runs_and_their_keys_along() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_old_is_forgotten_soon_after_the_start() {
     let ground = Ground::memory();
-    let key =
-        contexture_session::DocumentKey::of_tenant(&contexture_session::Tenant::default(), "control", "old");
-    let old = Document { key, at: contexture_history::Timestamp(0), data: "{}".to_owned() };
-    ground.records.write(Writes { puts: vec![old], ..Writes::default() }).await.unwrap();
+    let session = SessionKey { tenant: Tenant::default(), session: SessionId::parse("demo").unwrap() };
+    let new = NewSession { key: session.clone(), label: None, at: Timestamp(0) };
+    ground.store.create_session(new).await.unwrap();
+    let passes = Journal::new(ground.store.clone(), session, "passes");
+    passes.append(json!({}), Timestamp(0), false).await.unwrap();
     let _scene = ground.instance(Vec::new()).await;
     let start = std::time::Instant::now();
-    while !documents(&*ground.records, "control").await.is_empty() {
+    while !passes.newest(None, 1).await.unwrap().is_empty() {
         assert!(start.elapsed() < Duration::from_secs(60), "nothing is forgotten");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

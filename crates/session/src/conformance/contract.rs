@@ -15,7 +15,7 @@ use super::support::{
     said, texts,
 };
 use crate::codec::{self, BLOB_BYTES};
-use crate::store::{Guard, NewSession, NewThread, NewestTurns, Span};
+use crate::store::{Guard, LogState, NewLog, NewSession, NewestTurns, Span};
 use crate::{
     BackwardScan, Fence, Names, SessionId, SessionKey, State, Store, StoreError, Tenant, ThreadId, ThreadKey,
 };
@@ -67,7 +67,12 @@ fn all_kinds() -> Vec<Body> {
         Body::Message(Arc::new(Message::parts(Role::Tool, vec![result(ToolOutput::Json(json!(many)))]))),
         Body::Message(Arc::new(Message::parts(Role::Tool, vec![result(ToolOutput::Text(large))]))),
         Body::Message(Arc::new(Message::assistant("done").with_id("m-7"))),
-        Body::Change(Change::TurnEnded { status: TurnStatus::Failed, reason: Some("why".into()) }),
+        Body::Change(Change::TurnEnded {
+            status: TurnStatus::Failed,
+            reason: Some("why".into()),
+            code: Some("model_refused".into()),
+            usage: Some(contexture_message::Usage { input_tokens: 7, ..Default::default() }),
+        }),
         Body::SystemEvent(SystemEvent { name: "deploy".into(), text: "<done>".into() }),
         Body::Summary(Summary { text: "short".into(), first: Seq(1), last: Seq(3), ..Summary::default() }),
         Body::Application(Application { kind: "note".into(), value: json!({"$blob": "x", "a/b~c": null}) }),
@@ -91,7 +96,7 @@ pub async fn appends_are_checked(open: Open) {
 
     let mut gap = append_to(&it.head().await.state, Guard::Free, vec![said("gap")]);
     gap.items[0].seq = Seq(7);
-    gap.state.end = Seq(7);
+    gap.state.as_mut().expect("it has one").end = Seq(7);
     let mut empty = gap.clone();
     empty.items.clear();
     for malformed in [gap, empty] {
@@ -241,13 +246,12 @@ async fn fork_of(it: &BareThread, state: State) -> ThreadKey {
     let name = format!("{}/{}", it.session.session, TestNames.next());
     let thread = ThreadId::parse(name).expect("a name");
     let base = Some(crate::ForkPoint { thread: it.key.thread.clone(), seq: state.end });
-    let new = NewThread {
-        session: it.session.clone(),
-        thread,
-        label: None,
+    let archived = crate::search::ranges_of(&state.archives);
+    let new = NewLog {
         base: base.clone(),
-        at: Timestamp(5),
-        state,
+        state: LogState::from(&state),
+        archived,
+        ..NewLog::isolated(it.session.clone(), thread, Timestamp(5))
     };
     let key = new.key();
     it.store.fork(it.key.clone(), new.clone()).await.expect("a fork");
@@ -299,10 +303,10 @@ pub async fn deleting_removes_everything(open: Open) {
         .await
         .expect("an append");
     let fork = fork_of(&it, it.head().await.state).await;
-    let main = it.store.delete_thread(it.key.clone()).await;
+    let main = it.store.delete_log(it.key.clone()).await;
     assert!(matches!(main, Err(StoreError::IsMain { .. })), "{main:?}");
-    assert!(it.store.delete_thread(fork.clone()).await.expect("the store answers"));
-    assert!(!it.store.delete_thread(fork.clone()).await.expect("the store answers"));
+    assert!(it.store.delete_log(fork.clone()).await.expect("the store answers"));
+    assert!(!it.store.delete_log(fork.clone()).await.expect("the store answers"));
     assert_eq!(it.store.head(fork).await.expect("the store answers"), None);
 
     assert!(it.store.delete_session(it.session.clone()).await.expect("the store answers"));
@@ -340,13 +344,10 @@ pub async fn nothing_of_a_tenant_is_visible_to_another(open: Open) {
     theirs.say("other").await;
     assert_eq!(texts(&theirs.items().await), ["other"]);
     assert_eq!(ours.items().await, before);
-    let fork = NewThread {
-        session: theirs.session.clone(),
-        thread: ThreadId::parse(TestNames.next()).expect("a name"),
-        label: None,
-        base: None,
-        at: Timestamp(1),
-        state: State::replay(&before),
+    let thread = ThreadId::parse(TestNames.next()).expect("a name");
+    let fork = NewLog {
+        state: LogState::from(&State::replay(&before)),
+        ..NewLog::isolated(theirs.session.clone(), thread, Timestamp(1))
     };
     let nowhere = ThreadKey { tenant: second, thread: ThreadId::parse("nowhere").expect("a name") };
     assert!(store.fork(nowhere, fork).await.is_err());
@@ -377,16 +378,9 @@ async fn assert_sees_nothing(store: &dyn Store, session: &SessionKey, key: &Thre
         crate::Usage::default()
     );
     assert!(!store.delete_session(session.clone()).await.expect("the store answers"));
-    assert!(!store.delete_thread(key.clone()).await.expect("the store answers"));
-    let thread = NewThread {
-        session: session.clone(),
-        thread: ThreadId::parse("t").expect("a name"),
-        label: None,
-        base: None,
-        at: Timestamp(1),
-        state: nothing,
-    };
-    let created = store.create_thread(thread).await;
+    assert!(!store.delete_log(key.clone()).await.expect("the store answers"));
+    let thread = NewLog::isolated(session.clone(), ThreadId::parse("t").expect("a name"), Timestamp(1));
+    let created = store.create_log(thread).await;
     assert!(not_found(created.as_ref().err()), "{created:?}");
 }
 

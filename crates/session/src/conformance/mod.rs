@@ -23,9 +23,11 @@
 
 mod archives;
 mod contract;
+mod documents;
+mod layered;
 mod life;
+mod logs;
 mod once;
-mod records;
 mod search;
 mod support;
 mod writers;
@@ -36,19 +38,22 @@ pub use contract::{
     forks_are_independent, guards_hold, items_come_back_as_they_were,
     nothing_of_a_tenant_is_visible_to_another, sessions_are_listed, spans_return_what_they_say,
 };
+pub use documents::{
+    OpenDocuments, Opened, documents_are_listed, documents_are_written, documents_have_any_name,
+    nothing_stays_behind_a_deleted_session, old_documents_are_forgotten,
+    what_belongs_to_a_session_goes_with_it, writes_are_all_or_nothing, writes_require_documents,
+};
+pub use layered::{Interference, Layered, Operation};
 pub use life::{
     a_dropped_turn_was_interrupted, a_replay_gives_the_live_state, a_session_moves_between_stores,
     a_suspended_turn_resumes_elsewhere, a_turn_with_the_same_key_is_the_same_turn,
     isolated_threads_never_leak, policies_decide_who_writes, turns_end_as_they_say,
 };
-pub use once::{a_lost_turn_is_resumed, a_scratch_thread_leaves_no_trace, what_is_done_once_is_done_once};
-pub use records::{
-    OpenRecords, Opened, documents_are_listed, documents_are_written, documents_have_any_name,
-    growth_is_noticed, nothing_stays_behind_a_deleted_session, old_documents_are_forgotten,
-    old_records_are_forgotten, record_writers_lose_nothing, records_are_numbered, streams_are_dropped,
-    streams_are_kept_apart, what_belongs_to_a_session_goes_with_it, writes_are_all_or_nothing,
-    writes_require_documents,
+pub use logs::{
+    a_session_wakes_who_waits, an_append_lands_once, items_are_numbered, journals_are_pruned,
+    runs_are_no_threads, saved_text_is_replaced, start_keys_are_unique, who_needs_a_writer_is_due,
 };
+pub use once::{a_lost_turn_is_resumed, a_scratch_thread_leaves_no_trace, what_is_done_once_is_done_once};
 pub use search::{
     archived_items_are_found, copies_are_searched_by_themselves, deleting_ends_searching,
     every_kind_of_text_is_found, hostile_queries_find_nothing, huge_items_are_archived,
@@ -81,7 +86,9 @@ macro_rules! store_conformance {
             nested_archives_find_items_once, searches_are_ranked, searches_stay_in_their_thread,
             threads_search_their_archives,
             a_lost_turn_is_resumed, a_scratch_thread_leaves_no_trace, what_is_done_once_is_done_once,
-            archives_of_others_are_seen, archives_read_the_same_everywhere, copies_keep_archives
+            archives_of_others_are_seen, archives_read_the_same_everywhere, copies_keep_archives,
+            a_session_wakes_who_waits, an_append_lands_once, items_are_numbered, journals_are_pruned,
+            runs_are_no_threads, saved_text_is_replaced, start_keys_are_unique, who_needs_a_writer_is_due
         );
     };
     (@each $opener:path: $($check:ident),*) => {
@@ -95,20 +102,20 @@ macro_rules! store_conformance {
     };
 }
 
-/// Makes one test of each check of [`Records`](crate::Records). The argument is an `async fn() -> OpenRecords`.
+/// Makes one test of each check of [`Documents`](crate::Documents). The argument is an
+/// `async fn() -> OpenDocuments`.
 #[macro_export]
-macro_rules! records_conformance {
+macro_rules! documents_conformance {
     ($opener:path) => {
         $crate::store_conformance!(@each $opener:
-            documents_are_listed, documents_are_written, documents_have_any_name, growth_is_noticed,
-            nothing_stays_behind_a_deleted_session, old_documents_are_forgotten, old_records_are_forgotten,
-            record_writers_lose_nothing, records_are_numbered, streams_are_dropped, streams_are_kept_apart,
+            documents_are_listed, documents_are_written, documents_have_any_name,
+            nothing_stays_behind_a_deleted_session, old_documents_are_forgotten,
             what_belongs_to_a_session_goes_with_it, writes_are_all_or_nothing, writes_require_documents
         );
     };
 }
 
-pub use crate::{records_conformance, store_conformance};
+pub use crate::{documents_conformance, store_conformance};
 
 /// Returns a runtime with threads, as servers have.
 pub fn runtime() -> tokio::runtime::Runtime {

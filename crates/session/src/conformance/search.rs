@@ -7,7 +7,7 @@ use contexture_message::{Message, Part, Role, ToolCall, ToolOutput, ToolResult};
 use serde_json::json;
 
 use super::support::{BareThread, Open, TestNames, bare, bare_of, everything, new_session, process, said};
-use crate::store::{ForkPoint, Guard, NewThread};
+use crate::store::{ForkPoint, Guard, LogState, NewLog};
 use crate::{Names as _, NewItem, Search, State, Store, StoreError, Tenant, ThreadId, ThreadKey};
 
 const EVERYWHERE: (Seq, Seq) = (Seq(0), Seq(u64::MAX));
@@ -215,13 +215,12 @@ async fn forked(log: &BareThread, end: u64) -> BareThread {
     let state = State::replay(items.iter().take_while(|it| it.seq.0 <= end));
     let thread = ThreadId::parse(format!("{}/{}", log.key.thread, TestNames.next())).expect("a valid name");
     let base = Some(ForkPoint { thread: log.key.thread.clone(), seq: Seq(end) });
-    let new = NewThread {
-        session: log.session.clone(),
-        thread,
-        label: None,
+    let archived = crate::search::ranges_of(&state.archives);
+    let new = NewLog {
+        state: LogState::from(&state),
+        archived,
         base,
-        at: log.head().await.info.created,
-        state,
+        ..NewLog::isolated(log.session.clone(), thread, log.head().await.info.created)
     };
     let key = new.key();
     log.store.fork(log.key.clone(), new).await.expect("a copy");
@@ -242,7 +241,7 @@ pub async fn copies_are_searched_by_themselves(open: Open) {
     early.say_and_archive(&[], 1, 2).await;
     assert_eq!(early.find("word").await, [2, 1]);
     assert_eq!(log.find("word").await, [4, 2, 1]);
-    assert!(log.store.delete_thread(whole.key.clone()).await.expect("the store answers"));
+    assert!(log.store.delete_log(whole.key.clone()).await.expect("the store answers"));
     assert_eq!(log.find("word").await, [4, 2, 1]);
     assert_eq!(middle.find("word").await, [5, 4, 2, 1]);
 }
@@ -254,7 +253,7 @@ pub async fn deleting_ends_searching(open: Open) {
     log.say_and_archive(&["gone word"], 1, 1).await;
     let copy = forked(&log, 2).await;
     assert_eq!(copy.find("gone").await, [1]);
-    assert!(log.store.delete_thread(copy.key.clone()).await.expect("the store answers"));
+    assert!(log.store.delete_log(copy.key.clone()).await.expect("the store answers"));
     assert_eq!(log.find("gone").await, [1]);
     assert!(log.store.delete_session(log.session.clone()).await.expect("the store answers"));
     let anew = bare_of(&open, Tenant::default(), name).await;

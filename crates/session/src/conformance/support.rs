@@ -8,7 +8,7 @@ use contexture_history::{Body, Cost, Item, Seq, Timestamp, TurnNo};
 use contexture_message::{Message, Tokens};
 use futures::future::BoxFuture;
 
-use crate::store::{Append, Guard, NewSession, Span};
+use crate::store::{Append, Guard, LogState, NewSession, Span};
 use crate::{
     MemoryStore, Names, Ports, Session, SessionConfig, SessionId, SessionKey, SessionStart, Sessions, State,
     Store, StoreError, Tenant, ThreadKey, Time,
@@ -89,7 +89,10 @@ pub(super) async fn bare_of(open: &Open, tenant: Tenant, name: String) -> BareTh
 
 impl BareThread {
     pub(super) async fn head(&self) -> crate::Head {
-        self.store.head(self.key.clone()).await.expect("the store answers").expect("there is a thread")
+        crate::Head::read(&*self.store, &self.key)
+            .await
+            .expect("the store answers")
+            .expect("there is a thread")
     }
 
     pub(super) async fn items(&self) -> Vec<Item> {
@@ -133,7 +136,15 @@ pub(super) fn append_to(state: &State, guard: Guard, bodies: Vec<Body>) -> Appen
         next.apply(&item);
         items.push(item);
     }
-    Append { expected: state.end, state: next, guard, keys: Append::keys_of(&items), items }
+    Append {
+        expected: Some(state.end),
+        nonce: TestNames.next(),
+        state: Some(LogState::from(&next)),
+        guard,
+        keys: Append::keys_of(&items),
+        items,
+        lazy: false,
+    }
 }
 
 pub(super) fn item(seq: Seq, turn: TurnNo, body: Body) -> Item {
@@ -170,5 +181,9 @@ pub(super) async fn assert_replays(store: &dyn Store, key: &ThreadKey) {
     let head = store.head(key.clone()).await.expect("the store answers").expect("there is a thread");
     let items = everything(store, key).await;
     assert_in_order(&items);
-    assert_eq!(State::replay(&items), head.state, "a replay gives the stored state");
+    assert_eq!(
+        State::replay(&items),
+        head.state::<State>().expect("a state"),
+        "a replay gives the stored state"
+    );
 }

@@ -211,7 +211,7 @@ pub async fn a_lost_turn_is_closed(open: Open) {
     assert!(head.lease.is_none_or(|it| !it.live));
 }
 
-/// No matter which operation closes a lost turn, the application's items end it exactly once.
+/// No matter which operation closes a lost turn, the text that was saved of it is kept exactly once.
 pub async fn what_a_lost_turn_said_is_kept(open: Open) {
     let quick = SessionConfig { lease: Duration::from_millis(80), ..SessionConfig::default() };
     for way in [
@@ -224,11 +224,15 @@ pub async fn what_a_lost_turn_said_is_kept(open: Open) {
     ] {
         let (here, there) =
             (process_with(&open, quick.clone()).await, process_with(&open, quick.clone()).await);
-        there.set_lost_turn_recovery(Arc::new(Half));
         let session = new_session(&here).await;
         let items = vec![Message::user("one").into()];
         let config = TurnConfig { key: Some("again".to_owned()), items, ..TurnConfig::default() };
-        let lost = session.main().begin(config).await.expect("a turn");
+        let Begun::Running(lost) = session.main().begin(config).await.expect("a turn") else {
+            panic!("{way:?}: it is new")
+        };
+        let mut unfinished = lost.unfinished();
+        unfinished.push_text("half of t1");
+        unfinished.save().await.expect("it is saved");
         let main = there.open(session.id()).await.expect("the session").main().clone();
         tokio::time::sleep(Duration::from_millis(240)).await;
         way.take(&main).await.expect("its lease has ended");
@@ -244,22 +248,6 @@ pub async fn what_a_lost_turn_said_is_kept(open: Open) {
         );
         assert_replays(&**there.store(), main.key()).await;
         drop(lost);
-    }
-}
-
-/// Says the same of every turn.
-#[derive(Debug)]
-struct Half;
-
-impl crate::LostTurnRecovery for Half {
-    fn items_for<'a>(
-        &'a self,
-        _: &'a crate::ThreadKey,
-        turn: contexture_history::TurnNo,
-        snapshot: &'a crate::Snapshot,
-    ) -> futures::future::BoxFuture<'a, Result<Vec<NewItem>, StoreError>> {
-        assert_eq!(snapshot.turn(), turn, "it is the newest");
-        Box::pin(async move { Ok(vec![Message::assistant(format!("half of {turn}")).into()]) })
     }
 }
 

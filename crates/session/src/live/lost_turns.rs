@@ -1,31 +1,19 @@
 //! Turns whose writer was lost.
 //!
-//! The next writer takes over the lease, which fences out the lost writer, and records the turn as interrupted. Before
-//! that, once nothing can be appended to the turn any more, it asks [`LostTurnRecovery`] for what the application
-//! knows beyond the log.
+//! The next writer takes over the lease, which fences out the lost writer: nothing of it can be appended or saved any
+//! more. Then it records the turn as interrupted, with the text that the lost writer had saved.
 
 use std::sync::Arc;
 
 use contexture_history::{TurnNo, TurnStatus};
-use futures::future::BoxFuture;
+use contexture_message::Message;
+use futures::TryStreamExt as _;
 
 use super::{LiveThread, WriteGuard};
 use crate::log::draft::{Draft, LOST, ended};
-use crate::store::{Fence, Guard};
-use crate::{NewItem, SessionError, Snapshot, State, StoreError, ThreadKey};
-
-/// Supplies output of a lost turn that is not in its log, such as text that was already streamed to clients.
-pub trait LostTurnRecovery: std::fmt::Debug + Send + Sync {
-    /// Returns the items that end the in-flight turn of a thread. The lost writer is fenced out, `snapshot` is the
-    /// current thread, and the lease is held during the call, so it must be quick. It may be called more than once for
-    /// the same turn.
-    fn items_for<'a>(
-        &'a self,
-        thread: &'a ThreadKey,
-        turn: TurnNo,
-        snapshot: &'a Snapshot,
-    ) -> BoxFuture<'a, Result<Vec<NewItem>, StoreError>>;
-}
+use crate::log::notes::is_stop_request;
+use crate::store::{Fence, Guard, pages};
+use crate::{NewItem, SessionError, SessionKey, State, StoreError};
 
 impl LiveThread {
     /// Records the in-flight turn as interrupted if its writer was lost, as the next writer would.
@@ -50,17 +38,13 @@ impl LiveThread {
         Ok(())
     }
 
-    /// Returns the guard for a new write after the in-flight turn of a lost writer has been ended. Without a
-    /// [`LostTurnRecovery`] that ending is part of the write itself.
+    /// Returns the guard for a new write after the in-flight turn of a lost writer has been ended.
     pub(crate) async fn guard_after_lost(
         &self,
         writer: &mut WriteGuard,
         guard: Guard,
     ) -> Result<Guard, SessionError> {
         self.refresh_if_stale(writer).await?;
-        if self.shared.lost_turn_recovery.get().is_none() {
-            return Ok(guard);
-        }
         let ttl = self.shared.config.lease;
         Ok(match (self.end_lost_turn(writer, |fence| Guard::Hold { fence, ttl }).await?, guard) {
             (Some(TakenLease { fence, .. }), Guard::Free | Guard::Release { .. }) => Guard::Release { fence },
@@ -84,18 +68,37 @@ impl LiveThread {
         let Some(fence) = taken else { return Ok(None) };
         // From here on no other writer is active.
         self.refresh(writer).await?;
-        let snapshot = self.snapshot();
-        let Some(turn) = in_flight(snapshot.state()) else {
+        let Some(turn) = in_flight(self.snapshot().state()) else {
             return Ok(Some(TakenLease { turn: None, fence }));
         };
-        let said = match self.shared.lost_turn_recovery.get() {
-            Some(recovery) => recovery.items_for(&self.key, turn, &snapshot).await?,
-            None => Vec::new(),
-        };
-        let said = self.shared.counted(said).into_iter().chain([ended(TurnStatus::Interrupted, Some(LOST))]);
+        let said = self.saved_text(turn).await?;
+        let said = self
+            .shared
+            .counted(said.into_iter().collect())
+            .into_iter()
+            .chain([ended(TurnStatus::Interrupted, Some(LOST))]);
         let draft: Draft = said.map(|it| (turn, it)).collect();
         self.try_append(writer, guard(fence), |_| Ok(draft.clone())).await?;
         Ok(Some(TakenLease { turn: Some(turn), fence }))
+    }
+}
+
+impl LiveThread {
+    /// Returns the text that a lost writer saved of an answer that the log does not have.
+    async fn saved_text(&self, turn: TurnNo) -> Result<Option<NewItem>, StoreError> {
+        let store = &self.shared.store;
+        let session = SessionKey { tenant: self.key.tenant.clone(), session: self.key.thread.session() };
+        let saved = store.saved(session).await?;
+        let saved = saved.into_iter().find(|(thread, text)| *thread == self.key.thread && text.turn == turn);
+        let Some((_, saved)) = saved.filter(|(_, it)| !it.text.trim().is_empty()) else { return Ok(None) };
+        let mut since = pages::items_after(&**store, self.key.clone(), saved.end);
+        while let Some(item) = since.try_next().await? {
+            // A request to stop may come from anyone; everything else comes from the writer, after its answer.
+            if !is_stop_request(&item.body) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(NewItem::from(Message::assistant(saved.text))))
     }
 }
 

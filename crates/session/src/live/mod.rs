@@ -7,9 +7,9 @@
 pub(crate) mod lost_turns;
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex as StdMutex, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use contexture_history::{Cost, Item, Seq, Timestamp, TurnNo, item_cost};
@@ -18,9 +18,13 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::config::{Policy, Ports, SessionConfig};
 use crate::log::draft::Draft;
-use crate::store::{Append, Fence, Guard, Store};
+use crate::store::surely::append_surely;
+use crate::store::{Append, Fence, Guard, Head, LogState, Store};
 use crate::view::{changes_view, load};
-use crate::{LostTurnRecovery, NewItem, SessionError, Snapshot, State, StoreError, ThreadKey};
+use crate::{NewItem, SessionError, SessionKey, Snapshot, State, StoreError, ThreadKey};
+
+/// Longer conversations are not kept in memory for their next use.
+const MAX_KEPT_TOKENS: Tokens = Tokens(100_000);
 
 /// State shared by all sessions of one store.
 #[derive(Debug)]
@@ -34,8 +38,8 @@ pub(crate) struct Shared {
     pub(crate) counter: Arc<str>,
     /// The threads with a handle in this process: one queue of writers each.
     pub(crate) live: StdMutex<HashMap<ThreadKey, Weak<LiveThread>>>,
-    /// Asked when a lost turn is closed.
-    pub(crate) lost_turn_recovery: OnceLock<Arc<dyn LostTurnRecovery>>,
+    /// Threads that were used last. Their turns need not be read again.
+    pub(crate) recent: StdMutex<VecDeque<Arc<LiveThread>>>,
 }
 
 impl Shared {
@@ -50,13 +54,37 @@ impl Shared {
 
     /// Returns a thread in its current state, read once from the store.
     pub(crate) async fn live_now(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<LiveThread>, StoreError> {
-        match self.open_thread(&key) {
+        let live = match self.open_thread(&key) {
             Some(live) => {
                 live.refresh_if_idle().await?;
-                Ok(live)
+                live
             }
-            None => self.live(key).await,
+            None => self.live(key).await?,
+        };
+        self.keep(&live);
+        Ok(live)
+    }
+
+    /// Keeps a thread for its next use, in place of the one that was not used for longest.
+    fn keep(&self, live: &Arc<LiveThread>) {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = recent.iter().rposition(|it| Arc::ptr_eq(it, live));
+        match known.and_then(|it| recent.remove(it)) {
+            Some(live) => recent.push_back(live),
+            None if live.snapshot().tokens() > MAX_KEPT_TOKENS => {}
+            None => {
+                recent.push_back(Arc::clone(live));
+                let n_surplus = recent.len().saturating_sub(self.config.kept_threads);
+                recent.drain(..n_surplus);
+            }
         }
+    }
+
+    /// Keeps nothing of a session any more.
+    pub(crate) fn forget(&self, session: &SessionKey) {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_of = |key: &ThreadKey| key.tenant == session.tenant && key.thread.session() == session.session;
+        recent.retain(|it| !is_of(&it.key));
     }
 
     fn open_thread(&self, key: &ThreadKey) -> Option<Arc<LiveThread>> {
@@ -96,6 +124,8 @@ pub(crate) struct LiveThread {
     pub(crate) key: ThreadKey,
     writer: Arc<Mutex<Writer>>,
     waiting: AtomicUsize,
+    /// Whether its writes are private.
+    pub(crate) is_scratch: bool,
     snapshot: RwLock<Arc<Snapshot>>,
     memory: RwLock<Option<ThreadMemory>>,
 }
@@ -114,6 +144,8 @@ impl std::fmt::Debug for LiveThread {
 pub(crate) struct Writer {
     /// The lease that this process holds, or held when a turn was dropped without an end.
     pub(crate) fence: Option<Fence>,
+    /// The number in the session of the last item that was written here.
+    pub(crate) number: u64,
     /// The caller of an append stopped waiting for its result: the snapshot may be outdated.
     is_stale: bool,
 }
@@ -128,7 +160,8 @@ impl LiveThread {
             RwLock::new(Arc::new(load::snapshot(&*shared.store, &key, shared.config.history_window).await?));
         let writer = Arc::new(Mutex::new(Writer::default()));
         let memory = RwLock::default();
-        Ok(LiveThread { shared, key, writer, waiting: AtomicUsize::new(0), snapshot, memory })
+        let (waiting, is_scratch) = (AtomicUsize::new(0), false);
+        Ok(LiveThread { shared, key, writer, waiting, is_scratch, snapshot, memory })
     }
 
     /// Returns a private thread that starts with this snapshot of another one.
@@ -144,11 +177,12 @@ impl LiveThread {
                 owner,
                 counter,
                 live,
-                lost_turn_recovery: OnceLock::new(),
+                recent: StdMutex::default(),
             }),
             key: of.key.clone(),
             writer: Arc::default(),
             waiting: AtomicUsize::new(0),
+            is_scratch: true,
             snapshot: RwLock::new(snapshot),
             memory: RwLock::new(of.memory()),
         }
@@ -175,7 +209,10 @@ impl LiveThread {
     /// be lost from the snapshot.
     pub(crate) async fn refresh(&self, _writer: &WriteGuard) -> Result<(), StoreError> {
         let Shared { store, config, .. } = &*self.shared;
-        self.set_snapshot(load::snapshot(&**store, &self.key, config.history_window).await?);
+        if let Some(newer) = load::newer(&**store, &self.key, &self.snapshot(), config.history_window).await?
+        {
+            self.set_snapshot(newer);
+        }
         Ok(())
     }
 
@@ -302,22 +339,46 @@ impl LiveThread {
         let must_reload = items.iter().any(|it| changes_view(it, snapshot.state()));
         let next = snapshot.with(&items, self.shared.config.history_window);
         let append = Append {
-            expected: snapshot.state().end,
-            state: next.state().clone(),
+            expected: Some(snapshot.state().end),
+            nonce: self.shared.ports.names.next(),
+            state: Some(LogState::from(next.state())),
             guard,
             keys: Append::keys_of(&items),
             items,
+            lazy: false,
         };
         writer.is_stale = true;
-        let appended = self.shared.store.append(self.key.clone(), append).await;
+        let Shared { store, ports, .. } = &*self.shared;
+        let appended = append_surely(&**store, &*ports.time, &self.key, append).await;
         writer.is_stale = matches!(appended, Err(StoreError::Unavailable { .. }));
-        writer.fence = appended?.fence;
+        let appended = appended?;
+        (writer.fence, writer.number) = (appended.fence, appended.number);
         if !must_reload {
             self.set_snapshot(next);
             return Ok(());
         }
         writer.is_stale = true;
         Ok(self.refresh(writer).await?)
+    }
+
+    /// Appends an item to a turn without being its writer.
+    pub(crate) async fn note(&self, turn: TurnNo, item: NewItem) -> Result<(), SessionError> {
+        let Shared { store, .. } = &*self.shared;
+        let nonce = self.shared.ports.names.next();
+        loop {
+            let head = Head::read(&**store, &self.key).await?;
+            let mut state = head.ok_or_else(|| StoreError::no_thread(&self.key.thread))?.state;
+            let expected = Some(state.end);
+            let items = self.items(state.end, vec![(turn, item.clone())]);
+            items.iter().for_each(|it| state.apply(it));
+            let state = Some(LogState::from(&state));
+            let (guard, keys, nonce) = (Guard::Any, Vec::new(), nonce.clone());
+            let append = Append { expected, nonce, items, state, guard, keys, lazy: false };
+            match store.append(self.key.clone(), append).await {
+                Err(StoreError::Conflict { .. }) => {}
+                done => return Ok(done.map(|_| ())?),
+            }
+        }
     }
 
     fn items(&self, end: Seq, draft: Draft) -> Vec<Item> {

@@ -27,7 +27,8 @@ pub(crate) fn closing(state: &State, begins: bool) -> Draft {
 }
 
 pub(crate) fn ended(status: TurnStatus, reason: Option<&str>) -> NewItem {
-    NewItem::of(Body::Change(Change::TurnEnded { status, reason: reason.map(str::to_owned) }))
+    let reason = reason.map(str::to_owned);
+    NewItem::of(Body::Change(Change::TurnEnded { status, reason, code: None, usage: None }))
 }
 
 /// Gives items that are appended outside of a running turn their turns: each user message begins one.

@@ -77,6 +77,11 @@ impl NewItem {
         self.visibility.unwrap_or_else(|| self.body.default_visibility())
     }
 
+    /// Whether the model reads it.
+    pub fn is_shown_to_model(&self) -> bool {
+        self.seen_by().history
+    }
+
     /// Returns the content.
     pub fn body(&self) -> &Body {
         &self.body

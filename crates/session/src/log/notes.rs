@@ -1,8 +1,9 @@
-//! Notes that the engine itself keeps in a log: idempotency keys, and messages prepended to the history.
+//! Notes that the engine itself keeps in a log: idempotency keys, requests to stop, and messages prepended to the
+//! history.
 
 use std::sync::Arc;
 
-use contexture_history::{Change, Cost, Turn};
+use contexture_history::{Application, Body, Change, Cost, Turn, Visibility};
 use contexture_message::{Message, Tokens};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -24,6 +25,19 @@ pub(crate) fn key_of(change: &Change) -> Option<&str> {
         Change::Noted { key, value: Some(value) } if key == PREPENDED => value.get(0)?.get("key")?.as_str(),
         _ => None,
     }
+}
+
+/// The kind of the items with which anyone asks the writer of a turn to stop.
+const STOP: &str = "contexture.stop";
+
+/// Returns the request to stop the turn that it is added to.
+pub(crate) fn stop_request() -> NewItem {
+    NewItem::application(STOP, Value::Null).visibility(Visibility::NONE)
+}
+
+/// Whether an item asks for a stop.
+pub(crate) fn is_stop_request(body: &Body) -> bool {
+    matches!(body, Body::Application(Application { kind, .. }) if kind == STOP)
 }
 
 /// The note with the prepended messages.

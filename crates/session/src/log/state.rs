@@ -24,6 +24,9 @@ pub struct State {
     /// The turn that runs or waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<OpenTurn>,
+    /// Where the newest turn began or was resumed last.
+    #[serde(skip_serializing_if = "is_start")]
+    pub started: Seq,
     /// The newest turn, if it failed or was interrupted; it can be resumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<OpenTurn>,
@@ -111,6 +114,7 @@ impl State {
     fn change(&mut self, item: &Item, change: &Change) {
         match change {
             Change::TurnBegan { .. } => {
+                self.started = item.seq;
                 self.open = Some(OpenTurn { turn: item.turn, began: item.seq, status: TurnStatus::InFlight });
             }
             Change::TurnResumed => self.reopen(item),
@@ -153,6 +157,7 @@ impl State {
 
     /// Reopens a suspended turn, or one that had ended.
     fn reopen(&mut self, item: &Item) {
+        self.started = item.seq;
         let before = self.open.or(self.unfinished.take());
         let began = before.map_or(item.seq, |it| it.began);
         self.open = Some(OpenTurn { turn: item.turn, began, status: TurnStatus::InFlight });

@@ -1,6 +1,6 @@
 //! A store in memory: for tests, and for conversations that need not survive.
 
-mod records;
+mod documents;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use tokio::sync::watch;
 use crate::codec::{self, Row};
 use crate::search::{self, Search, SearchHit};
 use crate::store::{
-    Append, Appended, Fence, Guard, Head, KeyedTurn, Lease, NewSession, NewThread, SessionInfo, Span, Store,
-    StoreFuture, ThreadInfo, ThreadKind, Usage,
+    Append, Appended, DueKind, FeedItem, Fence, Guard, KeyedTurn, Lease, Log, LogHead, LogKind, LogList,
+    LogState, NewLog, NewSession, SessionInfo, Span, Store, StoreFuture, ThreadInfo, UnfinishedText, Usage,
 };
-use crate::{BackwardScan, SessionId, SessionKey, State, StoreError, Tenant, ThreadKey, Time};
+use crate::{BackwardScan, SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey, Time};
 use crate::{LeaseRefusal, LeaseRow};
 
 /// A store in memory. Clones share it.
@@ -30,8 +30,10 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct Inner {
     sessions: BTreeMap<SessionKey, SessionRow>,
-    threads: BTreeMap<ThreadKey, Log>,
-    records: records::RecordTables,
+    logs: BTreeMap<ThreadKey, LogRow>,
+    /// The numbered items of each session: the first has number 1.
+    feeds: BTreeMap<SessionKey, Vec<(ThreadId, Seq)>>,
+    documents: documents::DocumentTable,
 }
 
 #[derive(Debug)]
@@ -41,11 +43,17 @@ struct SessionRow {
 }
 
 #[derive(Debug)]
-struct Log {
+struct LogRow {
+    tenant: Tenant,
     info: ThreadInfo,
-    state: State,
+    start_key: Option<String>,
+    needs_writer: bool,
+    state: String,
     lease: LeaseRow,
     items: Vec<Item>,
+    /// The appends with a nonce, by the position before their first item.
+    landed: BTreeMap<Seq, (String, Appended)>,
+    unfinished: Option<UnfinishedText>,
     /// The ranges that can be searched.
     archived: Vec<(Seq, Seq)>,
     keys: BTreeMap<String, KeyedTurn>,
@@ -64,9 +72,12 @@ impl MemoryStore {
         key: &ThreadKey,
         state: &State,
     ) -> Self {
-        let info = thread_info(session, ThreadKind::Isolated, key, None, state.updated);
+        let session = SessionKey { tenant: key.tenant.clone(), session: session.clone() };
+        let mut log = NewLog::isolated(session, key.thread.clone(), state.updated);
+        log.state = LogState::from(state);
+        log.archived = search::ranges_of(&state.archives);
         let store = Self::new(time);
-        store.lock().threads.insert(key.clone(), Log::new(info, state.clone(), Vec::new()));
+        store.lock().logs.insert(key.clone(), LogRow::new(log, Vec::new()));
         store
     }
 
@@ -80,21 +91,31 @@ impl MemoryStore {
         let now = self.time.now();
         let mut inner = self.lock();
         let log = inner.log_mut(key)?;
+        let end = log.end();
+        let expected = append.expected.unwrap_or(end);
+        if let Some(appended) = log.landed(expected, &append.nonce) {
+            return Ok(appended);
+        }
         let lease = log.lease.admit(&append.guard, now).map_err(|it| refused(key, it))?;
-        if log.state.end != append.expected {
-            let (expected, found) = (append.expected, log.state.end);
-            return Err(StoreError::Conflict { thread: key.thread.to_string(), expected, found });
+        if end != expected {
+            return Err(StoreError::Conflict { thread: key.thread.to_string(), expected, found: end });
         }
         let fence = lease.fence_of(&append.guard);
         log.lease = lease;
+        log.needs_writer |= append.guard == Guard::Call;
         log.archived.extend(search::archived_ranges(&append.items));
-        log.items.extend(append.items);
         log.keys.extend(append.keys);
-        log.set_state(append.state);
-        let end = log.state.end;
+        let positions = (1..).map(|it| end.plus(it));
+        let items: Vec<Item> = positions.zip(append.items).map(|(seq, it)| Item { seq, ..it }).collect();
+        log.extend(items.clone(), append.state);
+        let (end, is_numbered) = (log.end(), log.info.kind.is_numbered());
+        let session = SessionKey { tenant: key.tenant.clone(), session: log.info.session.clone() };
+        let number = if is_numbered { inner.number(session, &key.thread, &items) } else { 0 };
+        let appended = Appended { end, fence, number };
+        inner.log_mut(key)?.landed.insert(expected, (append.nonce, appended));
         drop(inner);
         self.changes.send_replace(());
-        Ok(Appended { end, fence })
+        Ok(appended)
     }
 
     fn lease_now(&self, key: &ThreadKey, guard: &Guard) -> Result<Option<Fence>, StoreError> {
@@ -105,14 +126,30 @@ impl MemoryStore {
         Ok(log.lease.fence_of(guard))
     }
 
-    async fn wait(&self, key: &ThreadKey, after: Seq) -> Result<(), StoreError> {
+    /// Waits until something is true that a change may bring about.
+    async fn wait(
+        &self,
+        mut is_there: impl FnMut(&Inner) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
         // Subscribed before looking: what is appended in between is not missed.
         let mut changes = self.changes.subscribe();
-        while self.lock().log(key)?.state.end <= after {
+        while !is_there(&self.lock())? {
             if changes.changed().await.is_err() {
                 break;
             }
         }
+        Ok(())
+    }
+
+    fn save_now(&self, key: &ThreadKey, fence: Fence, text: UnfinishedText) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        let log = inner.log_mut(key)?;
+        if !log.lease.is_held_as(fence) {
+            return Err(refused(key, LeaseRefusal::Fenced(fence)));
+        }
+        log.unfinished = Some(text);
+        drop(inner);
+        self.changes.send_replace(());
         Ok(())
     }
 }
@@ -126,50 +163,115 @@ fn refused(key: &ThreadKey, refused: LeaseRefusal) -> StoreError {
 }
 
 impl Inner {
-    fn log(&self, key: &ThreadKey) -> Result<&Log, StoreError> {
-        self.threads.get(key).ok_or_else(|| StoreError::no_thread(&key.thread))
+    fn log(&self, key: &ThreadKey) -> Result<&LogRow, StoreError> {
+        self.logs.get(key).ok_or_else(|| StoreError::no_thread(&key.thread))
     }
 
-    fn log_mut(&mut self, key: &ThreadKey) -> Result<&mut Log, StoreError> {
-        self.threads.get_mut(key).ok_or_else(|| StoreError::no_thread(&key.thread))
+    fn log_mut(&mut self, key: &ThreadKey) -> Result<&mut LogRow, StoreError> {
+        self.logs.get_mut(key).ok_or_else(|| StoreError::no_thread(&key.thread))
+    }
+
+    /// Gives items their numbers in the session, and returns that of the last one.
+    fn number(&mut self, session: SessionKey, thread: &ThreadId, items: &[Item]) -> u64 {
+        let feed = self.feeds.entry(session).or_default();
+        feed.extend(items.iter().map(|it| (thread.clone(), it.seq)));
+        feed.len() as u64
+    }
+
+    fn feed(&self, session: &SessionKey, after: u64, max: usize) -> Vec<FeedItem> {
+        let numbered = self.feeds.get(session).into_iter().flatten();
+        let after = usize::try_from(after).unwrap_or(usize::MAX);
+        let each = (1..).zip(numbered).skip(after).filter_map(|(number, (thread, seq))| {
+            let key = ThreadKey { tenant: session.tenant.clone(), thread: thread.clone() };
+            let item = self.logs.get(&key)?.item(*seq)?.clone();
+            Some(FeedItem { number, thread: thread.clone(), item })
+        });
+        each.take(max).collect()
+    }
+
+    fn feed_end(&self, session: &SessionKey) -> u64 {
+        self.feeds.get(session).map_or(0, |it| it.len() as u64)
     }
 
     fn create_session(&mut self, session: NewSession) -> Result<(), StoreError> {
         let NewSession { key, label, at } = session;
         let main = key.main();
-        if self.sessions.contains_key(&key) || self.threads.contains_key(&main) {
+        if self.sessions.contains_key(&key) || self.logs.contains_key(&main) {
             return Err(StoreError::Exists { what: "session", id: key.session.to_string() });
         }
-        let info = thread_info(&key.session, ThreadKind::Main, &main, label.clone(), at);
-        self.threads.insert(main, Log::new(info, State::default(), Vec::new()));
+        let log = NewLog::isolated(key.clone(), main.thread.clone(), at);
+        let log = NewLog { kind: LogKind::Main, label: label.clone(), ..log };
+        self.logs.insert(main, LogRow::new(log, Vec::new()));
         self.sessions.insert(key, SessionRow { label, created: at });
         Ok(())
     }
 
-    fn create_thread(&mut self, thread: NewThread, items: Vec<Item>) -> Result<(), StoreError> {
-        if !self.sessions.contains_key(&thread.session) {
-            return Err(StoreError::NotFound { what: "session", id: thread.session.session.to_string() });
+    fn create_log(&mut self, mut log: NewLog, copied: Vec<Item>) -> Result<(), StoreError> {
+        if !self.sessions.contains_key(&log.session) {
+            return Err(StoreError::NotFound { what: "session", id: log.session.session.to_string() });
         }
-        let key = thread.key();
-        if self.threads.contains_key(&key) {
+        let key = log.key();
+        let has_start_key = |(other, row): (&ThreadKey, &LogRow)| {
+            log.start_key.is_some() && other.tenant == key.tenant && row.start_key == log.start_key
+        };
+        if self.logs.contains_key(&key) || self.logs.iter().any(has_start_key) {
             return Err(StoreError::Exists { what: "thread", id: key.thread.to_string() });
         }
-        let session = &thread.session.session;
-        let mut info = thread_info(session, ThreadKind::Isolated, &key, thread.label, thread.at);
-        info.base = thread.base;
-        self.threads.insert(key, Log::new(info, thread.state, items));
+        let items = std::mem::take(&mut log.items);
+        if log.kind.is_numbered() {
+            self.number(log.session.clone(), &key.thread, &items);
+        }
+        self.logs.insert(key, LogRow::new(log, if items.is_empty() { copied } else { items }));
         Ok(())
     }
 
-    fn threads_of<'a>(&'a self, session: &'a SessionKey) -> impl Iterator<Item = (&'a ThreadKey, &'a Log)> {
-        let is_of = |(key, log): &(&ThreadKey, &Log)| {
+    fn due(&self, kind: DueKind, after: Option<&ThreadKey>, now: Timestamp, max: usize) -> Vec<ThreadKey> {
+        let is_due = |(key, row): &(&ThreadKey, &LogRow)| {
+            let is_kind = match kind {
+                DueKind::Threads => row.info.kind.is_thread(),
+                DueKind::Runs => row.info.kind == LogKind::Run,
+            };
+            is_kind && row.needs_writer && !row.lease.is_live(now) && after.is_none_or(|it| *key > it)
+        };
+        self.logs.iter().filter(is_due).map(|(key, _)| key.clone()).take(max).collect()
+    }
+
+    fn logs(&self, list: &LogList, now: Timestamp) -> Vec<LogHead> {
+        let is_listed = |(key, row): &(&ThreadKey, &LogRow)| {
+            row.info.kind == list.kind
+                && list.after.as_ref().is_none_or(|it| *key > it)
+                && list.tenant.as_ref().is_none_or(|tenant| {
+                    key.tenant == *tenant && list.session.as_ref().is_none_or(|it| row.info.session == *it)
+                })
+        };
+        self.logs.iter().filter(is_listed).take(list.max).map(|(_, row)| row.head(now)).collect()
+    }
+
+    fn prune_journals(&mut self, name: &str, before: Timestamp, max: usize) -> u64 {
+        let mut n_pruned = 0;
+        for (key, row) in &mut self.logs {
+            if row.info.kind == LogKind::Journal && key.thread.own_name() == name {
+                let old = row.items.iter().take(max - n_pruned).take_while(|it| it.at < before).count();
+                row.items.drain(..old);
+                n_pruned += old;
+            }
+        }
+        n_pruned as u64
+    }
+
+    fn logs_of<'a>(&'a self, session: &'a SessionKey) -> impl Iterator<Item = (&'a ThreadKey, &'a LogRow)> {
+        let is_of = |(key, log): &(&ThreadKey, &LogRow)| {
             key.tenant == session.tenant && log.info.session == session.session
         };
-        self.threads.iter().filter(is_of)
+        self.logs.iter().filter(is_of)
+    }
+
+    fn threads_of<'a>(&'a self, session: &'a SessionKey) -> impl Iterator<Item = &'a LogRow> {
+        self.logs_of(session).map(|(_, log)| log).filter(|it| it.info.kind.is_thread())
     }
 
     fn session_info(&self, key: &SessionKey, row: &SessionRow) -> SessionInfo {
-        let logs: Vec<&Log> = self.threads_of(key).map(|(_, log)| log).collect();
+        let logs: Vec<&LogRow> = self.threads_of(key).collect();
         SessionInfo {
             session: key.session.clone(),
             label: row.label.clone(),
@@ -177,18 +279,18 @@ impl Inner {
             updated: logs.iter().map(|it| it.info.updated).max().unwrap_or(row.created),
             threads: logs.len() as u64,
             items: logs.iter().map(|it| it.info.items).sum(),
-            turns: self.threads.get(&key.main()).map_or(0, |it| it.info.turns),
+            turns: self.logs.get(&key.main()).map_or(0, |it| it.info.turns),
         }
     }
 
     fn rows(&self, tenant: &Tenant) -> Vec<Row> {
-        let logs = self.threads.iter().filter(|(key, _)| key.tenant == *tenant);
+        let logs = self.logs.iter().filter(|(key, _)| key.tenant == *tenant);
         logs.filter_map(|(_, log)| codec::encode(&log.items).ok()).flatten().collect()
     }
 
     fn usage(&self, tenant: &Tenant) -> Usage {
-        let logs: Vec<&Log> =
-            self.threads.iter().filter(|(key, _)| key.tenant == *tenant).map(|it| it.1).collect();
+        let logs = self.logs.iter().filter(|(key, log)| key.tenant == *tenant && log.info.kind.is_thread());
+        let logs: Vec<&LogRow> = logs.map(|it| it.1).collect();
         let blobs: BTreeMap<String, u64> = self
             .rows(tenant)
             .into_iter()
@@ -205,40 +307,61 @@ impl Inner {
     }
 }
 
-fn thread_info(
-    session: &SessionId,
-    kind: ThreadKind,
-    key: &ThreadKey,
-    label: Option<String>,
-    at: Timestamp,
-) -> ThreadInfo {
-    ThreadInfo {
-        thread: key.thread.clone(),
-        session: session.clone(),
-        kind,
-        label,
-        base: None,
-        created: at,
-        updated: at,
-        items: 0,
-        turns: 0,
+impl LogRow {
+    fn new(log: NewLog, items: Vec<Item>) -> Self {
+        let info = ThreadInfo {
+            thread: log.thread,
+            session: log.session.session,
+            kind: log.kind,
+            label: log.label,
+            base: log.base,
+            created: log.at,
+            updated: log.at,
+            items: log.state.end.0,
+            turns: 0,
+        };
+        let mut row = LogRow {
+            tenant: log.session.tenant,
+            info,
+            start_key: log.start_key,
+            needs_writer: false,
+            state: String::new(),
+            lease: LeaseRow::default(),
+            items,
+            landed: BTreeMap::new(),
+            unfinished: None,
+            archived: log.archived,
+            keys: BTreeMap::new(),
+        };
+        row.extend(Vec::new(), Some(log.state));
+        row
     }
-}
 
-impl Log {
-    fn new(info: ThreadInfo, state: State, items: Vec<Item>) -> Self {
-        let archived = search::ranges_of(&state.archives);
-        let (lease, keys) = (LeaseRow::default(), BTreeMap::new());
-        let mut log = Log { info, state: State::default(), lease, items, archived, keys };
-        log.set_state(state);
-        log
+    fn end(&self) -> Seq {
+        Seq(self.info.items)
     }
 
-    fn set_state(&mut self, state: State) {
-        self.info.items = state.end.0;
-        self.info.turns = state.turn.0;
-        self.info.updated = self.info.updated.max(state.updated);
-        self.state = state;
+    fn extend(&mut self, items: Vec<Item>, state: Option<LogState>) {
+        let last = items.last().map_or(self.info.updated, |it| it.at);
+        self.info.updated = self.info.updated.max(last);
+        self.info.items += items.len() as u64;
+        self.items.extend(items);
+        if let Some(state) = state {
+            self.info.turns = state.turns;
+            self.info.updated = self.info.updated.max(state.updated);
+            self.needs_writer = state.needs_writer;
+            self.state = state.json;
+        }
+    }
+
+    /// Returns the result of an append that was made before.
+    fn landed(&self, expected: Seq, nonce: &str) -> Option<Appended> {
+        let is_same = |(landed, _): &&(String, Appended)| landed == nonce && !nonce.is_empty();
+        self.landed.get(&expected).filter(is_same).map(|(_, appended)| *appended)
+    }
+
+    fn item(&self, seq: Seq) -> Option<&Item> {
+        self.items.binary_search_by_key(&seq, |it| it.seq).ok().map(|idx| &self.items[idx])
     }
 
     fn read(&self, span: &Span) -> Vec<Item> {
@@ -256,43 +379,18 @@ impl Log {
         backward.finish()
     }
 
-    fn head(&self, now: Timestamp) -> Head {
+    fn head(&self, now: Timestamp) -> LogHead {
         let live = self.lease.is_live(now);
         let lease = self.lease.owner.as_ref().map(|owner| Lease {
             owner: Arc::clone(owner),
             fence: self.lease.fence,
             live,
         });
-        Head { info: self.info.clone(), state: self.state.clone(), lease }
+        LogHead { tenant: self.tenant.clone(), info: self.info.clone(), state: self.state.clone(), lease }
     }
 }
 
-impl Store for MemoryStore {
-    fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.lock().create_session(session) })
-    }
-
-    fn create_thread(&self, thread: NewThread) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.lock().create_thread(thread, Vec::new()) })
-    }
-
-    fn fork(&self, from: ThreadKey, thread: NewThread) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            if from.tenant != thread.session.tenant {
-                return Err(StoreError::no_thread(&from.thread));
-            }
-            let mut inner = self.lock();
-            let log = inner.log(&from)?;
-            if thread.state.end > log.state.end {
-                let detail =
-                    format!("a copy up to {} of a log that ends at {}", thread.state.end, log.state.end);
-                return Err(StoreError::Malformed { thread: from.thread.to_string(), detail });
-            }
-            let items = log.items.iter().take_while(|it| it.seq <= thread.state.end).cloned().collect();
-            inner.create_thread(thread, items)
-        })
-    }
-
+impl Log for MemoryStore {
     fn append(&self, key: ThreadKey, append: Append) -> StoreFuture<'_, Appended> {
         Box::pin(async move { self.append_now(&key, append) })
     }
@@ -301,15 +399,114 @@ impl Store for MemoryStore {
         Box::pin(async move { self.lease_now(&key, &guard) })
     }
 
-    fn head(&self, key: ThreadKey) -> StoreFuture<'_, Option<Head>> {
+    fn head(&self, key: ThreadKey) -> StoreFuture<'_, Option<LogHead>> {
         Box::pin(async move {
             let now = self.time.now();
-            Ok(self.lock().threads.get(&key).map(|it| it.head(now)))
+            Ok(self.lock().logs.get(&key).map(|it| it.head(now)))
         })
     }
 
     fn read(&self, key: ThreadKey, span: Span) -> StoreFuture<'_, Vec<Item>> {
         Box::pin(async move { Ok(self.lock().log(&key)?.read(&span)) })
+    }
+
+    fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>> {
+        Box::pin(async move { Ok(self.lock().log(&key)?.keys.get(&idempotency_key).copied()) })
+    }
+
+    fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()> {
+        Box::pin(async move { self.wait(|inner| Ok(inner.log(&key)?.end() > after)).await })
+    }
+
+    fn save(&self, key: ThreadKey, fence: Fence, text: UnfinishedText) -> StoreFuture<'_, ()> {
+        Box::pin(async move { self.save_now(&key, fence, text) })
+    }
+
+    fn saved(&self, session: SessionKey) -> StoreFuture<'_, Vec<(ThreadId, UnfinishedText)>> {
+        Box::pin(async move {
+            let inner = self.lock();
+            let saved = inner.logs_of(&session).filter_map(|(key, it)| Some((key, it.unfinished.clone()?)));
+            Ok(saved.map(|(key, text)| (key.thread.clone(), text)).collect())
+        })
+    }
+
+    fn feed(&self, session: SessionKey, after: u64, max: usize) -> StoreFuture<'_, Vec<FeedItem>> {
+        Box::pin(async move { Ok(self.lock().feed(&session, after, max)) })
+    }
+
+    fn number_at(&self, key: ThreadKey, seq: Seq) -> StoreFuture<'_, Option<u64>> {
+        Box::pin(async move {
+            let inner = self.lock();
+            let session = SessionKey { tenant: key.tenant.clone(), session: key.thread.session() };
+            let mut numbered = (1..).zip(inner.feeds.get(&session).into_iter().flatten());
+            Ok(numbered.find(|(_, it)| **it == (key.thread.clone(), seq)).map(|(number, _)| number))
+        })
+    }
+
+    fn feed_end(&self, session: SessionKey) -> StoreFuture<'_, u64> {
+        Box::pin(async move { Ok(self.lock().feed_end(&session)) })
+    }
+
+    fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            let mut is_first = true;
+            let is_there = |inner: &Inner| {
+                let is_woken = !std::mem::replace(&mut is_first, false);
+                Ok(is_woken || inner.feed_end(&session) > after)
+            };
+            self.wait(is_there).await
+        })
+    }
+
+    fn due(&self, kind: DueKind, after: Option<ThreadKey>, max: usize) -> StoreFuture<'_, Vec<ThreadKey>> {
+        Box::pin(async move { Ok(self.lock().due(kind, after.as_ref(), self.time.now(), max)) })
+    }
+}
+
+impl Store for MemoryStore {
+    fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()> {
+        Box::pin(async move { self.lock().create_session(session) })
+    }
+
+    fn create_log(&self, log: NewLog) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            log.check()?;
+            self.lock().create_log(log, Vec::new())?;
+            self.changes.send_replace(());
+            Ok(())
+        })
+    }
+
+    fn fork(&self, from: ThreadKey, log: NewLog) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            if from.tenant != log.session.tenant {
+                return Err(StoreError::no_thread(&from.thread));
+            }
+            let mut inner = self.lock();
+            let source = inner.log(&from)?;
+            if log.state.end > source.end() {
+                let detail = format!("a copy up to {} of a log that ends at {}", log.state.end, source.end());
+                return Err(StoreError::Malformed { thread: from.thread.to_string(), detail });
+            }
+            let items = source.items.iter().take_while(|it| it.seq <= log.state.end).cloned().collect();
+            inner.create_log(log, items)
+        })
+    }
+
+    fn log_with_start_key(&self, tenant: Tenant, start_key: String) -> StoreFuture<'_, Option<ThreadKey>> {
+        Box::pin(async move {
+            let inner = self.lock();
+            let mut logs = inner.logs.iter().filter(|(key, _)| key.tenant == tenant);
+            Ok(logs.find(|(_, it)| it.start_key.as_ref() == Some(&start_key)).map(|(key, _)| key.clone()))
+        })
+    }
+
+    fn logs(&self, list: LogList) -> StoreFuture<'_, Vec<LogHead>> {
+        Box::pin(async move { Ok(self.lock().logs(&list, self.time.now())) })
+    }
+
+    fn prune_journals(&self, name: String, before: Timestamp, max: usize) -> StoreFuture<'_, u64> {
+        Box::pin(async move { Ok(self.lock().prune_journals(&name, before, max)) })
     }
 
     fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>> {
@@ -318,14 +515,6 @@ impl Store for MemoryStore {
             let log = inner.log(&key)?;
             Ok(search::scan(&log.items, &log.archived, &search))
         })
-    }
-
-    fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>> {
-        Box::pin(async move { Ok(self.lock().log(&key)?.keys.get(&idempotency_key).copied()) })
-    }
-
-    fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.wait(&key, after).await })
     }
 
     fn sessions(
@@ -347,8 +536,8 @@ impl Store for MemoryStore {
         Box::pin(async move {
             let inner = self.lock();
             let mut threads: Vec<ThreadInfo> =
-                inner.threads_of(&session).map(|(_, log)| log.info.clone()).collect();
-            threads.sort_by_key(|it| it.kind != ThreadKind::Main);
+                inner.threads_of(&session).map(|log| log.info.clone()).collect();
+            threads.sort_by_key(|it| it.kind);
             Ok(threads)
         })
     }
@@ -356,9 +545,10 @@ impl Store for MemoryStore {
     fn delete_session(&self, session: SessionKey) -> StoreFuture<'_, bool> {
         Box::pin(async move {
             let mut inner = self.lock();
-            let gone: BTreeSet<ThreadKey> = inner.threads_of(&session).map(|(key, _)| key.clone()).collect();
-            inner.threads.retain(|key, _| !gone.contains(key));
-            inner.records.forget_session(&session);
+            let gone: BTreeSet<ThreadKey> = inner.logs_of(&session).map(|(key, _)| key.clone()).collect();
+            inner.logs.retain(|key, _| !gone.contains(key));
+            inner.feeds.remove(&session);
+            inner.documents.forget_session(&session);
             let there_was = inner.sessions.remove(&session).is_some();
             drop(inner);
             self.changes.send_replace(());
@@ -366,15 +556,13 @@ impl Store for MemoryStore {
         })
     }
 
-    fn delete_thread(&self, key: ThreadKey) -> StoreFuture<'_, bool> {
+    fn delete_log(&self, key: ThreadKey) -> StoreFuture<'_, bool> {
         Box::pin(async move {
             let mut inner = self.lock();
-            match inner.threads.get(&key).map(|it| it.info.kind) {
+            match inner.logs.get(&key).map(|it| it.info.kind) {
                 None => return Ok(false),
-                Some(ThreadKind::Main) => {
-                    return Err(StoreError::IsMain { thread: key.thread.to_string() });
-                }
-                Some(ThreadKind::Isolated) => inner.threads.remove(&key),
+                Some(LogKind::Main) => return Err(StoreError::IsMain { thread: key.thread.to_string() }),
+                Some(_) => inner.logs.remove(&key),
             };
             drop(inner);
             self.changes.send_replace(());

@@ -2,16 +2,15 @@
 
 pub(crate) mod transfer;
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use contexture_history::{Body, Change, Seq};
 use contexture_message::Message;
 
 use crate::config::{Ports, SessionConfig};
 use crate::live::Shared;
-use crate::live::lost_turns::LostTurnRecovery;
 use crate::log::draft::{Draft, closing, draft_items};
-use crate::store::{NewSession, NewThread, SessionInfo, Store, ThreadInfo, Usage};
+use crate::store::{NewLog, NewSession, SessionInfo, Store, ThreadInfo, Usage};
 use crate::thread::isolated_name;
 use crate::{
     ModelChoice, NewItem, SessionError, SessionId, SessionKey, State, StoreError, Tenant, Thread, ThreadId,
@@ -60,8 +59,8 @@ impl Sessions {
         let owner = Arc::from(ports.names.next());
         let counter = Arc::from(ports.counter.profile().name);
         let live = Mutex::default();
-        let lost_turn_recovery = OnceLock::new();
-        let shared = Arc::new(Shared { store, ports, config, owner, counter, live, lost_turn_recovery });
+        let recent = Mutex::default();
+        let shared = Arc::new(Shared { store, ports, config, owner, counter, live, recent });
         Self { shared, tenant: Tenant::default() }
     }
 
@@ -69,12 +68,6 @@ impl Sessions {
     #[must_use]
     pub fn of_tenant(&self, tenant: Tenant) -> Self {
         Self { tenant, shared: Arc::clone(&self.shared) }
-    }
-
-    /// Sets the handler that supplies the final items of a lost turn, for all tenants of this store. Later calls are
-    /// ignored.
-    pub fn set_lost_turn_recovery(&self, recovery: Arc<dyn LostTurnRecovery>) {
-        let _ = self.shared.lost_turn_recovery.set(recovery);
     }
 
     /// Returns how many turns of history a thread hands to a prompt.
@@ -141,6 +134,7 @@ impl Sessions {
     /// Deletes a session and everything in it. Returns whether it existed.
     pub async fn delete(&self, id: &SessionId) -> Result<bool, SessionError> {
         let key = SessionKey { tenant: self.tenant.clone(), session: id.clone() };
+        self.shared.forget(&key);
         Ok(self.shared.store.delete_session(key).await?)
     }
 
@@ -149,19 +143,13 @@ impl Sessions {
         Ok(self.shared.store.usage(self.tenant.clone()).await?)
     }
 
-    /// Returns the handle of a thread of this tenant by its name.
+    /// Returns the handle of a thread of this tenant in its current state; other processes may have written to it.
     pub async fn open_thread(&self, id: &ThreadId) -> Result<Thread, SessionError> {
         self.thread(ThreadKey { tenant: self.tenant.clone(), thread: id.clone() }).await
     }
 
-    /// Returns the handle of a thread of this tenant in its current state; other processes may have written to it.
-    pub async fn current_thread(&self, id: &ThreadId) -> Result<Thread, SessionError> {
-        let key = ThreadKey { tenant: self.tenant.clone(), thread: id.clone() };
-        Ok(Thread::of(self.shared.live_now(key).await?))
-    }
-
     async fn thread(&self, key: ThreadKey) -> Result<Thread, SessionError> {
-        Ok(Thread::of(self.shared.live(key).await?))
+        Ok(Thread::of(self.shared.live_now(key).await?))
     }
 }
 
@@ -222,13 +210,13 @@ impl Session {
     async fn find_or_make(&self, name: &str, start: &IsolatedStart) -> Result<Thread, SessionError> {
         ids::check("thread name", name)?;
         let id = isolated_name(&self.key.session, name)?;
-        match self.sessions.current_thread(&id).await {
+        match self.sessions.open_thread(&id).await {
             Err(SessionError::Store(StoreError::NotFound { .. })) => {}
             done => return done,
         }
         match self.make(name.to_owned(), start).await {
             // Another process created it in between.
-            Err(SessionError::Store(StoreError::Exists { .. })) => self.sessions.current_thread(&id).await,
+            Err(SessionError::Store(StoreError::Exists { .. })) => self.sessions.open_thread(&id).await,
             done => done,
         }
     }
@@ -251,17 +239,11 @@ impl Session {
     async fn empty(&self, name: &str, start: &IsolatedStart) -> Result<Thread, SessionError> {
         let shared = &self.sessions.shared;
         let thread = isolated_name(&self.key.session, name)?;
-        let new = NewThread {
-            session: self.key.clone(),
-            thread: thread.clone(),
-            label: start.label.clone(),
-            base: None,
-            at: shared.ports.time.now(),
-            state: State::default(),
-        };
-        shared.store.create_thread(new).await?;
+        let new = NewLog::isolated(self.key.clone(), thread.clone(), shared.ports.time.now());
+        let new = NewLog { label: start.label.clone(), ..new };
+        shared.store.create_log(new).await?;
         // This process may still hold a handle to a released thread of the same name.
-        self.sessions.current_thread(&thread).await
+        self.sessions.open_thread(&thread).await
     }
 
     /// Deletes an isolated thread. Returns whether it existed; the main thread is never deleted.
@@ -271,7 +253,7 @@ impl Session {
         }
         self.thread(id).await?;
         let key = ThreadKey { tenant: self.key.tenant.clone(), thread: id.clone() };
-        Ok(self.sessions.shared.store.delete_thread(key).await?)
+        Ok(self.sessions.shared.store.delete_log(key).await?)
     }
 }
 

@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Sessions;
 use crate::store::{
-    Append, ForkPoint, Guard, NewSession, NewThread, SessionInfo, Span, ThreadInfo, ThreadKind, pages,
+    Append, ForkPoint, Guard, Head, LogKind, LogState, NewLog, NewSession, SessionInfo, Span, ThreadInfo,
+    pages,
 };
 use crate::{SessionError, SessionId, SessionKey, State, StoreError, ThreadId, ThreadKey};
 
@@ -48,7 +49,7 @@ struct SessionLine {
 #[serde(deny_unknown_fields)]
 struct ThreadLine {
     id: ThreadId,
-    kind: ThreadKind,
+    kind: LogKind,
     #[serde(default)]
     label: Option<String>,
     #[serde(default)]
@@ -162,20 +163,14 @@ async fn write(sessions: &Sessions, key: &SessionKey, exported: Exported) -> Res
     let old = exported.session.id;
     for ExportedThread { thread, items } in exported.threads {
         let id = renamed(&thread.id, &old, &key.session)?;
-        if thread.kind == ThreadKind::Isolated {
+        if thread.kind == LogKind::Isolated {
             let base = match thread.base {
                 Some(base) => Some(ForkPoint { thread: renamed(&base.thread, &old, &key.session)?, ..base }),
                 None => None,
             };
-            let new = NewThread {
-                session: key.clone(),
-                thread: id.clone(),
-                label: thread.label,
-                base,
-                at: thread.created,
-                state: State::default(),
-            };
-            sessions.store().create_thread(new).await?;
+            let new = NewLog::isolated(key.clone(), id.clone(), thread.created);
+            let new = NewLog { label: thread.label, base, ..new };
+            sessions.store().create_log(new).await?;
         }
         append_all(sessions, ThreadKey { tenant: key.tenant.clone(), thread: id }, items).await?;
     }
@@ -187,11 +182,13 @@ async fn append_all(sessions: &Sessions, key: ThreadKey, items: Vec<Item>) -> Re
         return Ok(());
     }
     let append = Append {
-        expected: Seq(0),
-        state: State::replay(&items),
+        expected: Some(Seq(0)),
+        nonce: String::new(),
+        state: Some(LogState::from(&State::replay(&items))),
         guard: Guard::Free,
         keys: Append::keys_of(&items),
         items,
+        lazy: false,
     };
     sessions.store().append(key, append).await?;
     Ok(())
@@ -205,7 +202,7 @@ pub async fn fork_session(
     start: crate::SessionStart,
 ) -> Result<Imported, SessionError> {
     let main = SessionKey { tenant: sessions.tenant().clone(), session: id.clone() }.main();
-    let head = sessions.store().head(main.clone()).await?;
+    let head = Head::read(&**sessions.store(), &main).await?;
     let head = head.ok_or_else(|| StoreError::NotFound { what: "session", id: id.to_string() })?;
     let end = at.unwrap_or(head.state.end);
     if end > head.state.end {
@@ -318,10 +315,11 @@ fn check_thread(thread: &ThreadLine, session: &SessionId, is_first: bool) -> Res
     let id = thread.id.as_str();
     let rest = id.strip_prefix(session.as_str());
     let is_named = match thread.kind {
-        ThreadKind::Main => rest == Some(""),
-        ThreadKind::Isolated => rest.is_some_and(|it| it.len() > 1 && it.starts_with('/')),
+        LogKind::Main => rest == Some(""),
+        LogKind::Isolated => rest.is_some_and(|it| it.len() > 1 && it.starts_with('/')),
+        LogKind::Run | LogKind::Journal => false,
     };
-    match is_named && is_first == (thread.kind == ThreadKind::Main) {
+    match is_named && is_first == (thread.kind == LogKind::Main) {
         true => Ok(()),
         false => Err(format!("thread `{id}` does not belong here in session `{session}`")),
     }

@@ -43,6 +43,7 @@ impl LeaseRow {
             Timestamp(now.0.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)))
         };
         match guard {
+            Guard::Any | Guard::Call => Ok(self.clone()),
             Guard::Free if self.is_live(now) => Err(LeaseRefusal::Held),
             Guard::Free => Ok(LeaseRow { owner: None, fence: self.next_fence(), until: self.until }),
             Guard::Acquire { owner, .. } if self.is_live(now) && self.owner.as_ref() != Some(owner) => {
@@ -68,7 +69,8 @@ impl LeaseRow {
         Fence(self.fence.0.saturating_add(1))
     }
 
-    fn is_held_as(&self, fence: Fence) -> bool {
+    /// Whether the lease with this number is held.
+    pub fn is_held_as(&self, fence: Fence) -> bool {
         self.owner.is_some() && self.fence == fence
     }
 }

@@ -1,33 +1,42 @@
-//! The contract of a store: an append-only log for each thread, with one writer at a time.
+//! The contract of a store: append-only logs with one writer at a time.
+//!
+//! A thread is a log, and so are a flow's run and a journal (passes, the audit log). They differ in what their items
+//! mean, not in how they are kept: see [`LogKind`].
 //!
 //! Every implementation guarantees the following, and the conformance suite checks it:
 //!
-//! 1. An append is all or nothing, and when it returns it survives a crash of the process and of the machine.
+//! 1. An append is all or nothing, and when it returns it survives a crash of the process and of the machine; one that
+//!    is [lazy](Append::lazy) survives a crash of the machine once a later append that is not has returned.
 //! 2. An append succeeds only if the log ends where the writer expects (`expected`), and only if the writer may write
 //!    (`guard`), both checked in the append's own transaction. A writer whose lease was taken over, by an append of
 //!    any kind, can never write with it again.
-//! 3. Items are returned as they were appended, in order, each once; no reader sees a part of an append.
-//! 4. Nothing of a tenant is visible under another tenant's key, in any operation.
-//! 5. A read costs what it returns: it does not grow with the length of the log.
-//! 6. Archived items can be searched as soon as the append of their summary returns. Other appends pay nothing for it.
+//! 3. An append that is repeated with the same nonce is made once: a writer that lost the reply repeats it and learns
+//!    that it landed.
+//! 4. The items of a session's threads and runs are numbered in the order of their commits, without a gap: a reader
+//!    that has read up to a number has missed nothing before it. Copies made by a fork and journals have no numbers.
+//! 5. Items are returned as they were appended, in order, each once; no reader sees a part of an append.
+//! 6. Nothing of a tenant is visible under another tenant's key, in any operation.
+//! 7. A read costs what it returns: it does not grow with the length of the log.
+//! 8. Archived items can be searched as soon as the append of their summary returns. Other appends pay nothing for it.
 //!
 //! Leases expire by the store's clock, so writers on several machines agree.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_history::{Body, Change, Item, Seq, Timestamp, TurnNo};
+use contexture_history::{Body, Change, Item, Seq, Timestamp, TurnNo, TurnStatus};
 use contexture_message::Tokens;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 pub mod codec;
+pub mod documents;
 pub(crate) mod error;
 pub(crate) mod guard;
 pub mod pages;
-pub mod records;
 pub mod search;
 pub(crate) mod span;
+pub(crate) mod surely;
 mod texts;
 
 use crate::log::notes;
@@ -36,30 +45,78 @@ use crate::{Search, SearchHit, SessionId, SessionKey, State, StoreError, Tenant,
 /// The result of a store operation.
 pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-/// A place where threads are kept.
-pub trait Store: std::fmt::Debug + Send + Sync + 'static {
-    /// Creates a session with its main thread. A session with that name is [`StoreError::Exists`].
-    fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()>;
-
-    /// Adds an isolated thread to an existing session.
-    fn create_thread(&self, thread: NewThread) -> StoreFuture<'_, ()>;
-
-    /// Adds a thread that starts with a copy of the items of `from` up to `thread.state.end`, which is not beyond its
-    /// end. Both have one tenant. Idempotency keys stay with `from`.
-    fn fork(&self, from: ThreadKey, thread: NewThread) -> StoreFuture<'_, ()>;
-
-    /// Appends items as one commit. The guard is checked before the end of the log. An idempotency key that is already
-    /// used moves to the new turn.
+/// Append-only logs with one writer at a time.
+pub trait Log: std::fmt::Debug + Send + Sync + 'static {
+    /// Appends items as one commit. An append that landed before, with the same nonce, is not made again. The guard is
+    /// checked before the end of the log. An idempotency key that is already used moves to the new turn.
     fn append(&self, key: ThreadKey, append: Append) -> StoreFuture<'_, Appended>;
 
     /// Takes, extends or gives back the right to write, without appending anything.
     fn lease(&self, key: ThreadKey, guard: Guard) -> StoreFuture<'_, Option<Fence>>;
 
-    /// Returns the current state of a thread, or `None` if it does not exist.
-    fn head(&self, key: ThreadKey) -> StoreFuture<'_, Option<Head>>;
+    /// Returns the current state of a log, or `None` if it does not exist.
+    fn head(&self, key: ThreadKey) -> StoreFuture<'_, Option<LogHead>>;
 
     /// Returns items, oldest first: exactly those of the span.
     fn read(&self, key: ThreadKey, span: Span) -> StoreFuture<'_, Vec<Item>>;
+
+    /// Returns where the turn with an idempotency key began.
+    fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>>;
+
+    /// Waits until the log may have grown beyond `after`. It may return early, and it returns immediately if the log
+    /// is already longer; callers read and wait again.
+    fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()>;
+
+    /// Keeps the unfinished text of a log's writer in place of the text kept before, if the writer still holds the
+    /// lease; otherwise [`StoreError::Fenced`]. It survives a crash of the process; it need not survive one of the
+    /// machine.
+    fn save(&self, key: ThreadKey, fence: Fence, text: UnfinishedText) -> StoreFuture<'_, ()>;
+
+    /// Returns the unfinished texts of a session's logs that were saved last, by log. They may be outdated: the log
+    /// decides.
+    fn saved(&self, session: SessionKey) -> StoreFuture<'_, Vec<(ThreadId, UnfinishedText)>>;
+
+    /// Returns the numbered items of a session after a number, in the order of their numbers: at least `max` of them,
+    /// if there are so many, and at most the rest of a commit more.
+    fn feed(&self, session: SessionKey, after: u64, max: usize) -> StoreFuture<'_, Vec<FeedItem>>;
+
+    /// Returns the number in its session of the item at a position; `None` if the item has no number or does not exist.
+    fn number_at(&self, key: ThreadKey, seq: Seq) -> StoreFuture<'_, Option<u64>>;
+
+    /// Returns the number of a session's newest item, 0 if it has none.
+    fn feed_end(&self, session: SessionKey) -> StoreFuture<'_, u64>;
+
+    /// Waits until a session may have an item with a higher number than `after`, or until an unfinished text of it was
+    /// saved. It may return early, and it returns immediately if there is such an item; callers read and wait again.
+    fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, ()>;
+
+    /// Lists threads or runs of all tenants that need a writer and have none: their last append says so
+    /// ([`LogState::needs_writer`]), and no lease on them is live. They come in the order of their keys.
+    fn due(&self, kind: DueKind, after: Option<ThreadKey>, max: usize) -> StoreFuture<'_, Vec<ThreadKey>>;
+}
+
+/// A place where sessions are kept: their threads, their runs and their journals.
+pub trait Store: Log {
+    /// Creates a session with its main thread. A session with that name is [`StoreError::Exists`].
+    fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()>;
+
+    /// Adds a log to an existing session. One with that name, or with that start key in the tenant, is
+    /// [`StoreError::Exists`].
+    fn create_log(&self, log: NewLog) -> StoreFuture<'_, ()>;
+
+    /// Adds a thread that starts with a copy of the items of `from` up to `log.state.end`, which is not beyond its
+    /// end. Both have one tenant. Idempotency keys stay with `from`.
+    fn fork(&self, from: ThreadKey, log: NewLog) -> StoreFuture<'_, ()>;
+
+    /// Returns the log of a tenant that has a start key.
+    fn log_with_start_key(&self, tenant: Tenant, start_key: String) -> StoreFuture<'_, Option<ThreadKey>>;
+
+    /// Lists logs of a kind in the order of their keys.
+    fn logs(&self, list: LogList) -> StoreFuture<'_, Vec<LogHead>>;
+
+    /// Prunes the items of journals with this name that are older than `before`, in all tenants, at most about `max`
+    /// of them and from the start of a journal only. Returns how many were removed. Positions are never used again.
+    fn prune_journals(&self, name: String, before: Timestamp, max: usize) -> StoreFuture<'_, u64>;
 
     /// Returns the archived items of a thread that contain any word of a query, best first: more words and rarer words
     /// first, then newer items.
@@ -69,13 +126,6 @@ pub trait Store: std::fmt::Debug + Send + Sync + 'static {
     /// are considered. All stores return the same hits in the same order; [`contexture_history::search`] defines what
     /// a word is and which text of an item counts. A query without words finds nothing.
     fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>>;
-
-    /// Returns where the turn with an idempotency key began.
-    fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>>;
-
-    /// Waits until the log may have grown beyond `after`. It may return early, and it returns immediately if the log
-    /// is already longer; callers read and wait again.
-    fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()>;
 
     /// Lists the sessions of a tenant whose names come after `after`, in the order of their names.
     fn sessions(
@@ -91,9 +141,9 @@ pub trait Store: std::fmt::Debug + Send + Sync + 'static {
     /// Deletes a session, everything in it, and the blobs that nothing else refers to. Returns whether it existed.
     fn delete_session(&self, session: SessionKey) -> StoreFuture<'_, bool>;
 
-    /// Deletes one isolated thread and everything in it. Returns whether it existed; a main thread is
+    /// Deletes one log other than a main thread and everything in it. Returns whether it existed; a main thread is
     /// [`StoreError::IsMain`].
-    fn delete_thread(&self, key: ThreadKey) -> StoreFuture<'_, bool>;
+    fn delete_log(&self, key: ThreadKey) -> StoreFuture<'_, bool>;
 
     /// Returns a large text by its hash, as hex digits.
     fn blob(&self, tenant: Tenant, hash: String) -> StoreFuture<'_, Option<String>>;
@@ -116,21 +166,97 @@ pub struct NewSession {
     pub at: Timestamp,
 }
 
-/// An isolated or forked thread to create.
+/// A log to create in a session.
 #[derive(Clone, Debug)]
-pub struct NewThread {
+pub struct NewLog {
     /// The session it belongs to.
     pub session: SessionKey,
-    /// The thread's id.
+    /// The log's id.
     pub thread: ThreadId,
+    /// What it is: never a main thread, which comes with its session.
+    pub kind: LogKind,
     /// A label for people.
     pub label: Option<String>,
     /// Where it was forked from.
     pub base: Option<ForkPoint>,
     /// The time of creation.
     pub at: Timestamp,
-    /// The initial state: empty, or with `fork` the state after the copied items.
-    pub state: State,
+    /// The key by which a repeated start finds it, unique in the tenant.
+    pub start_key: Option<String>,
+    /// The state after its first items.
+    pub state: LogState,
+    /// The first items, from position 1; with `fork` there are none.
+    pub items: Vec<Item>,
+    /// The ranges of copied items that are archived.
+    pub archived: Vec<(Seq, Seq)>,
+}
+
+/// The state of a log after an append, as a store keeps it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogState {
+    /// The end of the log.
+    pub end: Seq,
+    /// The number of its newest turn, for lists.
+    pub turns: u64,
+    /// The time of its last append, for lists.
+    pub updated: Timestamp,
+    /// Whether somebody must go on with it: a turn is in flight, or a run is not over and does not wait. Once its
+    /// lease has ended it is [due](Log::due).
+    pub needs_writer: bool,
+    /// The state itself, as JSON: a replay of the log up to here gives the same.
+    pub json: String,
+}
+
+/// The text of an answer that is not whole yet. It becomes outdated once the log has the answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnfinishedText {
+    /// The turn.
+    pub turn: TurnNo,
+    /// Where the log ended when the answer began.
+    pub end: Seq,
+    /// The number of the item with which the turn began or was resumed.
+    pub began: u64,
+    /// The number of the turn's newest item when the answer began.
+    pub after: u64,
+    /// The text so far.
+    pub text: String,
+    /// The thinking so far.
+    pub thinking: String,
+}
+
+/// A numbered item of a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FeedItem {
+    /// Its number in the session, from 1.
+    pub number: u64,
+    /// The log that it belongs to.
+    pub thread: ThreadId,
+    /// The item.
+    pub item: Item,
+}
+
+/// The logs that [`Log::due`] lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DueKind {
+    /// Main and isolated threads.
+    Threads,
+    /// Runs.
+    Runs,
+}
+
+/// A query for logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogList {
+    /// The kind to list.
+    pub kind: LogKind,
+    /// The tenant to list; `None` lists all tenants.
+    pub tenant: Option<Tenant>,
+    /// The session to list; `None` lists all sessions. Counts only with a tenant.
+    pub session: Option<SessionId>,
+    /// Only those after this one.
+    pub after: Option<ThreadKey>,
+    /// How many at most.
+    pub max: usize,
 }
 
 /// The place in another thread where a thread began.
@@ -145,16 +271,22 @@ pub struct ForkPoint {
 /// Items to append as one commit.
 #[derive(Clone, Debug)]
 pub struct Append {
-    /// Where the writer expects the log to end.
-    pub expected: Seq,
+    /// Where the writer expects the log to end. Without it the items go to the end, wherever that is, and their
+    /// positions follow it; `state` and `keys` are empty then.
+    pub expected: Option<Seq>,
+    /// Names this append among those of its log, if it says where the log ends; see [`Log::append`]. An empty one
+    /// names nothing.
+    pub nonce: String,
     /// The items; their positions follow `expected` without a gap.
     pub items: Vec<Item>,
-    /// The thread's state after them.
-    pub state: State,
+    /// The log's state after them; without it the state that is kept stays as it is, except for its end.
+    pub state: Option<LogState>,
     /// The lease that the writer must have or acquires.
     pub guard: Guard,
     /// The idempotency keys that turns beginning here take: one, or several when a log is imported.
     pub keys: Vec<(String, KeyedTurn)>,
+    /// Whether the writer does not wait for the disk.
+    pub lazy: bool,
 }
 
 /// The result of an append.
@@ -164,6 +296,8 @@ pub struct Appended {
     pub end: Seq,
     /// The number of the lease that the writer holds now, if it holds one.
     pub fence: Option<Fence>,
+    /// The number of the last item in its session; 0 for a journal.
+    pub number: u64,
 }
 
 /// The turn that took an idempotency key.
@@ -183,6 +317,10 @@ pub struct Fence(pub u64);
 /// The lease that a writer must have or acquires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Guard {
+    /// Anyone may write, and no lease changes. The holder of one learns of it by [`Log::changed`].
+    Any,
+    /// The same, and the log then needs a writer, whatever its state says: somebody has to see to what was appended.
+    Call,
     /// No live lease exists. An expired one is taken over: its holder can't extend it any more.
     Free,
     /// The same; the writer then holds one itself, with a new number. A lease of the same owner is replaced.
@@ -218,6 +356,34 @@ pub struct Lease {
     pub live: bool,
 }
 
+/// A log as a store keeps it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogHead {
+    /// The owner.
+    pub tenant: Tenant,
+    /// The log's metadata.
+    pub info: ThreadInfo,
+    /// The state that was kept last, as JSON. [`ThreadInfo::items`] is the end of the log, which may be further.
+    pub state: String,
+    /// The lease, if a writer holds one.
+    pub lease: Option<Lease>,
+}
+
+impl LogHead {
+    /// Returns the key of the log.
+    pub fn key(&self) -> ThreadKey {
+        ThreadKey { tenant: self.tenant.clone(), thread: self.info.thread.clone() }
+    }
+
+    /// Reads the state.
+    pub fn state<T: serde::de::DeserializeOwned>(&self) -> Result<T, StoreError> {
+        serde_json::from_str(&self.state).map_err(|err| StoreError::Damaged {
+            place: format!("the state of `{}`", self.info.thread),
+            detail: err.to_string(),
+        })
+    }
+}
+
 /// The current state of a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
@@ -229,14 +395,58 @@ pub struct Head {
     pub lease: Option<Lease>,
 }
 
-/// The two kinds of threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+impl Head {
+    /// Reads the current state of a thread, or `None` if there is no such thread; a log of another kind is none.
+    pub async fn read(store: &dyn Store, key: &ThreadKey) -> Result<Option<Head>, StoreError> {
+        let Some(head) = store.head(key.clone()).await?.filter(|it| it.info.kind.is_thread()) else {
+            return Ok(None);
+        };
+        let state = head.state()?;
+        Ok(Some(Head { state, info: head.info, lease: head.lease }))
+    }
+}
+
+/// The kinds of logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ThreadKind {
+pub enum LogKind {
     /// The main conversation of the session.
     Main,
     /// A separate thread, which never leaks into the main one.
     Isolated,
+    /// A run of a flow.
+    Run,
+    /// A list of records beside the conversation, which is pruned from its start: passes, the audit log.
+    Journal,
+}
+
+impl LogKind {
+    /// Whether it is a conversation.
+    pub fn is_thread(self) -> bool {
+        matches!(self, LogKind::Main | LogKind::Isolated)
+    }
+
+    /// Whether its items are numbered in their session.
+    pub fn is_numbered(self) -> bool {
+        self != LogKind::Journal
+    }
+
+    /// Returns its name in a database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LogKind::Main => "main",
+            LogKind::Isolated => "isolated",
+            LogKind::Run => "run",
+            LogKind::Journal => "journal",
+        }
+    }
+
+    /// Returns the kind with that name.
+    pub fn parse(name: &str) -> Option<LogKind> {
+        [LogKind::Main, LogKind::Isolated, LogKind::Run, LogKind::Journal]
+            .into_iter()
+            .find(|it| it.as_str() == name)
+    }
 }
 
 /// A thread in a list.
@@ -246,8 +456,8 @@ pub struct ThreadInfo {
     pub thread: ThreadId,
     /// The session it belongs to.
     pub session: SessionId,
-    /// The kind of thread.
-    pub kind: ThreadKind,
+    /// The kind of log.
+    pub kind: LogKind,
     /// A label for people.
     pub label: Option<String>,
     /// Where it was forked from.
@@ -343,17 +553,24 @@ impl Append {
             let detail = format!("item {} is nested deeper than {} levels", deep.seq, texts::MAX_DEPTH);
             return Err(malformed(detail));
         }
-        let follows = |(idx, item): (u64, &Item)| self.expected.0.checked_add(idx) == Some(item.seq.0);
+        let Some(expected) = self.expected else {
+            return match self.state.is_none() && self.keys.is_empty() {
+                true => Ok(()),
+                false => {
+                    Err(malformed("it has a state or keys and does not say where the log ends".to_owned()))
+                }
+            };
+        };
+        let follows = |(idx, item): (u64, &Item)| expected.0.checked_add(idx) == Some(item.seq.0);
         if !(1..).zip(&self.items).all(follows) {
-            return Err(malformed(format!("its items do not follow {}", self.expected)));
+            return Err(malformed(format!("its items do not follow {expected}")));
         }
-        if self.state.end != last.seq {
-            return Err(malformed(format!(
-                "its state ends at {}, its items at {}",
-                self.state.end, last.seq
-            )));
+        match &self.state {
+            Some(state) if state.end != last.seq => {
+                Err(malformed(format!("its state ends at {}, its items at {}", state.end, last.seq)))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Returns the idempotency keys that the items take: of turns that begin, and of what is added once.
@@ -368,8 +585,45 @@ impl Append {
     }
 }
 
-impl NewThread {
-    /// Returns where the thread is going to be.
+impl From<&State> for LogState {
+    fn from(state: &State) -> Self {
+        let needs_writer = state.open.is_some_and(|it| it.status == TurnStatus::InFlight);
+        // It is plain data: its maps have names as keys.
+        let json = serde_json::to_string(state).unwrap_or_default();
+        LogState { end: state.end, turns: state.turn.0, updated: state.updated, needs_writer, json }
+    }
+}
+
+impl NewLog {
+    /// Returns an empty isolated thread.
+    pub fn isolated(session: SessionKey, thread: ThreadId, at: Timestamp) -> Self {
+        let (kind, state) = (LogKind::Isolated, LogState::from(&State::default()));
+        let (label, base, start_key) = (None, None, None);
+        let (items, archived) = (Vec::new(), Vec::new());
+        Self { session, thread, kind, label, base, at, start_key, state, items, archived }
+    }
+
+    /// Returns an empty journal of a session.
+    pub fn journal(session: SessionKey, name: &str, at: Timestamp) -> Self {
+        let thread = session.session.journal(name);
+        Self { kind: LogKind::Journal, ..Self::isolated(session, thread, at) }
+    }
+
+    /// Checks that the log can be created. Every store calls it first.
+    pub fn check(&self) -> Result<(), StoreError> {
+        let first = Append {
+            expected: Some(Seq(0)),
+            nonce: String::new(),
+            items: self.items.clone(),
+            state: Some(self.state.clone()),
+            guard: Guard::Any,
+            keys: Vec::new(),
+            lazy: false,
+        };
+        if self.items.is_empty() { Ok(()) } else { first.check(&self.key()) }
+    }
+
+    /// Returns where the log is going to be.
     pub fn key(&self) -> ThreadKey {
         ThreadKey { tenant: self.session.tenant.clone(), thread: self.thread.clone() }
     }

@@ -7,8 +7,8 @@ use contexture_history::{Item, Seq};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt as _, TryStreamExt as _};
 
-use super::records::{Document, DocumentList, Record, Records, StreamKey};
-use super::{Span, Store, StoreFuture};
+use super::documents::{Document, DocumentList, Documents};
+use super::{Log, LogHead, LogList, Span, Store, StoreFuture};
 use crate::{StoreError, ThreadKey};
 
 /// How many are read at once.
@@ -18,25 +18,19 @@ const PAGE: usize = 256;
 pub type Pages<'a, T> = BoxStream<'a, Result<T, StoreError>>;
 
 /// Returns all documents of a list, in its order; its `max` does not count.
-pub fn documents(records: &dyn Records, list: DocumentList) -> Pages<'_, Document> {
-    let read = |list: &DocumentList| records.list(DocumentList { max: PAGE, ..list.clone() });
+pub fn documents(store: &dyn Documents, list: DocumentList) -> Pages<'_, Document> {
+    let read = |list: &DocumentList| store.list(DocumentList { max: PAGE, ..list.clone() });
     pages(list, read, |list, last| list.after = Some(last.key.clone()))
 }
 
-/// Returns the records of a stream after a number, oldest first.
-pub fn records_after(records: &dyn Records, stream: StreamKey, after: u64) -> Pages<'_, Record> {
-    let read = move |after: &u64| records.read(stream.clone(), *after, PAGE);
-    pages(after, read, |after, last| *after = last.number)
+/// Returns all logs of a list, in its order; its `max` does not count.
+pub fn logs(store: &dyn Store, list: LogList) -> Pages<'_, LogHead> {
+    let read = |list: &LogList| store.logs(LogList { max: PAGE, ..list.clone() });
+    pages(list, read, |list, last| list.after = Some(last.key()))
 }
 
-/// Returns the records of a stream, newest first.
-pub fn records_back(records: &dyn Records, stream: StreamKey) -> Pages<'_, Record> {
-    let read = move |before: &Option<u64>| records.read_back(stream.clone(), *before, PAGE);
-    pages(None, read, |before, last| *before = Some(last.number))
-}
-
-/// Returns the items of a thread after a position, oldest first.
-pub fn items_after(store: &dyn Store, key: ThreadKey, after: Seq) -> Pages<'_, Item> {
+/// Returns the items of a log after a position, oldest first.
+pub fn items_after(store: &dyn Log, key: ThreadKey, after: Seq) -> Pages<'_, Item> {
     let read = move |seq: &Seq| store.read(key.clone(), Span::After { seq: *seq, max: PAGE });
     pages(after, read, |seq, last| *seq = last.seq)
 }

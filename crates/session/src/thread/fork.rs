@@ -6,7 +6,8 @@ use futures::TryStreamExt as _;
 use super::turn::{self, Begun, TurnConfig};
 use super::{Thread, isolated_name};
 use crate::config::Policy;
-use crate::store::{ForkPoint, Head, NewThread, pages};
+use crate::search::ranges_of;
+use crate::store::{ForkPoint, Head, LogState, NewLog, pages};
 use crate::{SessionError, SessionKey, State, ThreadKey};
 
 impl Thread {
@@ -86,13 +87,13 @@ impl Thread {
         let state = self.state_at(head.state, end).await?;
         let thread = isolated_name(&head.info.session, &name)?;
         let tenant = self.live.key.tenant.clone();
-        let new = NewThread {
-            session: SessionKey { tenant: tenant.clone(), session: head.info.session },
-            thread: thread.clone(),
+        let session = SessionKey { tenant: tenant.clone(), session: head.info.session };
+        let new = NewLog {
             label,
             base: Some(ForkPoint { thread: self.id().clone(), seq: end }),
-            at: shared.ports.time.now(),
-            state,
+            state: LogState::from(&state),
+            archived: ranges_of(&state.archives),
+            ..NewLog::isolated(session, thread.clone(), shared.ports.time.now())
         };
         shared.store.fork(self.live.key.clone(), new).await?;
         let key = ThreadKey { tenant, thread };

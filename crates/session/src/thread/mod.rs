@@ -20,10 +20,13 @@ use self::turn::{Begun, RunningTurn, TurnConfig};
 use crate::config::Policy;
 use crate::live::LiveThread;
 use crate::log::draft::{Draft, closing, draft_items};
+use crate::log::notes::{is_stop_request, stop_request};
 use crate::search::{self, Search, SearchHit};
 use crate::store::{Head, KeyedTurn, Span};
 use crate::view::load;
-use crate::{NewItem, SessionError, SessionId, Snapshot, State, StoreError, ThreadId, ThreadKey, ids};
+use crate::{
+    IdInvalid, NewItem, SessionError, SessionId, Snapshot, State, StoreError, ThreadId, ThreadKey, ids,
+};
 
 /// The handle of a thread. All writes go through it; clones share one queue of writers.
 ///
@@ -64,6 +67,11 @@ impl Thread {
     /// Returns the thread's name.
     pub fn id(&self) -> &ThreadId {
         &self.live.key.thread
+    }
+
+    /// Whether its writes are private, see [`scratch`](Thread::scratch).
+    pub fn is_scratch(&self) -> bool {
+        self.live.is_scratch
     }
 
     /// Returns the counter used for appended items.
@@ -169,6 +177,20 @@ impl Thread {
         self.live.close_lost().await
     }
 
+    /// Asks whoever writes a turn to stop it, in any process. Whether it does is in the log.
+    pub async fn request_stop(&self, turn: TurnNo) -> Result<(), SessionError> {
+        self.live.note(turn, stop_request()).await
+    }
+
+    /// Whether somebody has just asked to stop a turn of this thread, or of a copy of it.
+    pub async fn is_stop_requested(&self, thread: &ThreadId, turn: TurnNo) -> Result<bool, SessionError> {
+        const NEWEST: usize = 64;
+        let key = ThreadKey { tenant: self.live.key.tenant.clone(), thread: thread.clone() };
+        let span = Span::NewestItems { count: NEWEST, client: false };
+        let newest = self.live.shared.store.read(key, span).await?;
+        Ok(newest.iter().any(|it| it.turn == turn && is_stop_request(&it.body)))
+    }
+
     /// Continues a suspended turn.
     pub async fn resume(&self, turn: TurnNo) -> Result<RunningTurn, SessionError> {
         turn::resume(&self.live, turn, self.policy).await
@@ -270,7 +292,7 @@ impl Thread {
     }
 
     pub(crate) async fn head(&self) -> Result<Head, SessionError> {
-        let head = self.live.shared.store.head(self.live.key.clone()).await?;
+        let head = Head::read(&*self.live.shared.store, &self.live.key).await?;
         Ok(head.ok_or_else(|| StoreError::no_thread(self.id()))?)
     }
 }
@@ -292,5 +314,9 @@ fn within(mut items: Vec<Item>, limit: Option<Limit>) -> Vec<Item> {
 
 /// Returns the name of an isolated thread: its session's, and its own.
 pub(crate) fn isolated_name(session: &SessionId, name: &str) -> Result<ThreadId, SessionError> {
+    if name.starts_with('/') {
+        let shown = name.chars().filter(|it| !it.is_control()).take(40).collect();
+        return Err(IdInvalid { what: "thread name", shown, why: "it begins with a `/`" }.into());
+    }
     Ok(ThreadId::parse(format!("{session}/{name}"))?)
 }

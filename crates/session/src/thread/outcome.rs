@@ -48,7 +48,7 @@ impl TurnOutcome {
             Body::Change(Change::TurnBegan { .. } | Change::TurnResumed) => {
                 (self.status, self.reason) = (TurnStatus::InFlight, None);
             }
-            Body::Change(Change::TurnEnded { status, reason }) => {
+            Body::Change(Change::TurnEnded { status, reason, .. }) => {
                 self.status = *status;
                 self.reason.clone_from(reason);
             }

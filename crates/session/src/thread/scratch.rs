@@ -5,18 +5,19 @@
 
 use std::sync::Arc;
 
-use contexture_history::{Item, Seq, TurnNo};
+use contexture_history::{Item, Seq, Timestamp, TurnNo};
 use futures::FutureExt;
 
 use super::Thread;
 use crate::live::LiveThread;
 use crate::search::{self, Search, SearchHit};
 use crate::store::{
-    Append, Appended, Fence, Guard, Head, KeyedTurn, NewSession, NewThread, NewestTurns, SessionInfo, Span,
-    Store, StoreFuture, ThreadInfo, Usage,
+    Append, Appended, DueKind, FeedItem, Fence, Guard, Head, KeyedTurn, Log, LogHead, LogList, NewLog,
+    NewSession, NewestTurns, SessionInfo, Span, Store, StoreFuture, ThreadInfo, UnfinishedText, Usage,
 };
 use crate::{
-    BackwardScan, MemoryStore, SessionError, SessionId, SessionKey, State, StoreError, Tenant, ThreadKey,
+    BackwardScan, MemoryStore, SessionError, SessionId, SessionKey, State, StoreError, Tenant, ThreadId,
+    ThreadKey,
 };
 
 impl Thread {
@@ -93,7 +94,7 @@ impl OverlayStore {
     /// Reads items that existed before. Other writers may have appended since, so it reads that many more and drops
     /// them.
     async fn read_before(&self, key: ThreadKey, span: Span) -> Result<Vec<Item>, StoreError> {
-        let now = self.before.head(key.clone()).await?;
+        let now = Head::read(&*self.before, &key).await?;
         let now = now.ok_or_else(|| StoreError::no_thread(&key.thread))?.state;
         let mut items = self.before.read(key, widened(span, &self.state, &now)).await?;
         items.retain(|it| it.seq <= self.state.end);
@@ -119,20 +120,7 @@ fn widened(span: Span, was: &State, now: &State) -> Span {
     }
 }
 
-impl Store for OverlayStore {
-    fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()> {
-        self.own.create_session(session)
-    }
-
-    fn create_thread(&self, thread: NewThread) -> StoreFuture<'_, ()> {
-        self.own.create_thread(thread)
-    }
-
-    fn fork(&self, _from: ThreadKey, _thread: NewThread) -> StoreFuture<'_, ()> {
-        let (place, detail) = ("a scratch thread".to_owned(), "it can't be forked".to_owned());
-        Box::pin(async move { Err(StoreError::Unavailable { place, detail }) })
-    }
-
+impl Log for OverlayStore {
     fn append(&self, key: ThreadKey, append: Append) -> StoreFuture<'_, Appended> {
         self.own.append(key, append)
     }
@@ -141,12 +129,63 @@ impl Store for OverlayStore {
         self.own.lease(key, guard)
     }
 
-    fn head(&self, key: ThreadKey) -> StoreFuture<'_, Option<Head>> {
+    fn head(&self, key: ThreadKey) -> StoreFuture<'_, Option<LogHead>> {
         self.own.head(key)
     }
 
     fn read(&self, key: ThreadKey, span: Span) -> StoreFuture<'_, Vec<Item>> {
         self.read_span(key, span).boxed()
+    }
+
+    fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>> {
+        self.own.turn_with_key(key, idempotency_key)
+    }
+
+    fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()> {
+        self.own.changed(key, after)
+    }
+
+    fn save(&self, key: ThreadKey, fence: Fence, text: UnfinishedText) -> StoreFuture<'_, ()> {
+        self.own.save(key, fence, text)
+    }
+
+    fn saved(&self, session: SessionKey) -> StoreFuture<'_, Vec<(ThreadId, UnfinishedText)>> {
+        self.own.saved(session)
+    }
+
+    fn feed(&self, session: SessionKey, after: u64, max: usize) -> StoreFuture<'_, Vec<FeedItem>> {
+        self.own.feed(session, after, max)
+    }
+
+    fn number_at(&self, key: ThreadKey, seq: Seq) -> StoreFuture<'_, Option<u64>> {
+        self.own.number_at(key, seq)
+    }
+
+    fn feed_end(&self, session: SessionKey) -> StoreFuture<'_, u64> {
+        self.own.feed_end(session)
+    }
+
+    fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, ()> {
+        self.own.feed_changed(session, after)
+    }
+
+    fn due(&self, kind: DueKind, after: Option<ThreadKey>, max: usize) -> StoreFuture<'_, Vec<ThreadKey>> {
+        self.own.due(kind, after, max)
+    }
+}
+
+impl Store for OverlayStore {
+    fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()> {
+        self.own.create_session(session)
+    }
+
+    fn create_log(&self, log: NewLog) -> StoreFuture<'_, ()> {
+        self.own.create_log(log)
+    }
+
+    fn fork(&self, _from: ThreadKey, _log: NewLog) -> StoreFuture<'_, ()> {
+        let (place, detail) = ("a scratch thread".to_owned(), "it can't be forked".to_owned());
+        Box::pin(async move { Err(StoreError::Unavailable { place, detail }) })
     }
 
     fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>> {
@@ -163,14 +202,6 @@ impl Store for OverlayStore {
             }
             Ok(search::scan(&items, &search.within, &search))
         })
-    }
-
-    fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>> {
-        self.own.turn_with_key(key, idempotency_key)
-    }
-
-    fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()> {
-        self.own.changed(key, after)
     }
 
     fn sessions(
@@ -190,8 +221,8 @@ impl Store for OverlayStore {
         self.own.delete_session(session)
     }
 
-    fn delete_thread(&self, key: ThreadKey) -> StoreFuture<'_, bool> {
-        self.own.delete_thread(key)
+    fn delete_log(&self, key: ThreadKey) -> StoreFuture<'_, bool> {
+        self.own.delete_log(key)
     }
 
     fn blob(&self, tenant: Tenant, hash: String) -> StoreFuture<'_, Option<String>> {
@@ -209,5 +240,17 @@ impl Store for OverlayStore {
 
     fn vacuum(&self) -> StoreFuture<'_, ()> {
         self.own.vacuum()
+    }
+
+    fn log_with_start_key(&self, tenant: Tenant, start_key: String) -> StoreFuture<'_, Option<ThreadKey>> {
+        self.own.log_with_start_key(tenant, start_key)
+    }
+
+    fn logs(&self, list: LogList) -> StoreFuture<'_, Vec<LogHead>> {
+        self.own.logs(list)
+    }
+
+    fn prune_journals(&self, name: String, before: Timestamp, max: usize) -> StoreFuture<'_, u64> {
+        self.own.prune_journals(name, before, max)
     }
 }

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use contexture_history::{Body, Change, Seq, TurnNo, TurnStatus};
+use contexture_message::Usage;
 use futures::future::{Either, select};
 
 use super::Thread;
 use super::outcome::{TurnOutcome, outcome};
 use crate::config::Policy;
 use crate::live::{Backoff, LiveThread, WriteGuard};
-use crate::log::draft::{Draft, closing, ended};
-use crate::store::{Fence, Guard};
+use crate::log::draft::{Draft, closing};
+use crate::store::{Fence, Guard, UnfinishedText};
 use crate::view::{NewArchive, View, archive_draft};
 use crate::{NewItem, SessionError, Snapshot, State, StoreError};
 
@@ -40,6 +41,26 @@ pub enum Begun {
     Replayed(TurnOutcome),
 }
 
+/// How a turn ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnEnd {
+    /// The final status, or [`TurnStatus::Suspended`]; never [`TurnStatus::InFlight`].
+    pub status: TurnStatus,
+    /// The reason, if there is one.
+    pub reason: Option<String>,
+    /// The stable code of the error that ended it, if one did.
+    pub code: Option<String>,
+    /// The usage of its model calls, if they are known.
+    pub usage: Option<Usage>,
+}
+
+impl TurnEnd {
+    /// Returns the end of a turn about which no more is known.
+    pub fn new(status: TurnStatus, reason: Option<&str>) -> Self {
+        Self { status, reason: reason.map(str::to_owned), code: None, usage: None }
+    }
+}
+
 /// A turn that runs. Its holder is the thread's one writer until the turn ends.
 ///
 /// A turn that is dropped without an end was interrupted; the thread's next writer puts that on record.
@@ -49,6 +70,8 @@ pub struct RunningTurn {
     writer: WriteGuard,
     turn: TurnNo,
     fence: Fence,
+    /// The number in the session of the item with which it began or was resumed.
+    began: u64,
 }
 
 impl RunningTurn {
@@ -65,6 +88,24 @@ impl RunningTurn {
     /// Returns the current state of the thread.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.live.snapshot()
+    }
+
+    /// Returns the number in the session of the item with which the turn began or was resumed.
+    pub fn began(&self) -> u64 {
+        self.began
+    }
+
+    /// Returns the number in the session of its newest item.
+    pub fn number(&self) -> u64 {
+        self.writer.number
+    }
+
+    /// Returns what saves the text of an answer that begins now.
+    pub fn unfinished(&self) -> Unfinished {
+        let (began, after) = (self.began, self.writer.number);
+        let (turn, end) = (self.turn, self.live.snapshot().state().end);
+        let text = UnfinishedText { turn, end, began, after, ..UnfinishedText::default() };
+        Unfinished { live: Arc::clone(&self.live), fence: self.fence, text }
     }
 
     /// Appends items to the turn. When it returns they are durable.
@@ -85,36 +126,34 @@ impl RunningTurn {
 
     /// Ends the turn well, with the last items.
     pub async fn complete(self, items: Vec<NewItem>) -> Result<Seq, SessionError> {
-        self.end(TurnStatus::Completed, None, items).await
+        self.end(TurnEnd::new(TurnStatus::Completed, None), items).await
     }
 
     /// Completes the turn early, with a reason.
     pub async fn stop(self, reason: &str, items: Vec<NewItem>) -> Result<Seq, SessionError> {
-        self.end(TurnStatus::Completed, Some(reason), items).await
+        self.end(TurnEnd::new(TurnStatus::Completed, Some(reason)), items).await
     }
 
     /// Ends the turn because something broke, with what there is of it.
     pub async fn fail(self, reason: &str, items: Vec<NewItem>) -> Result<Seq, SessionError> {
-        self.end(TurnStatus::Failed, Some(reason), items).await
+        self.end(TurnEnd::new(TurnStatus::Failed, Some(reason)), items).await
     }
 
     /// Ends the turn because it was stopped, with its partial items.
     pub async fn interrupt(self, reason: &str, items: Vec<NewItem>) -> Result<Seq, SessionError> {
-        self.end(TurnStatus::Interrupted, Some(reason), items).await
+        self.end(TurnEnd::new(TurnStatus::Interrupted, Some(reason)), items).await
     }
 
     /// Suspends the turn until an outside answer arrives; [`Thread::resume`] continues it, in any process.
     pub async fn suspend(self, reason: &str, items: Vec<NewItem>) -> Result<Seq, SessionError> {
-        self.end(TurnStatus::Suspended, Some(reason), items).await
+        self.end(TurnEnd::new(TurnStatus::Suspended, Some(reason)), items).await
     }
 
-    async fn end(
-        mut self,
-        status: TurnStatus,
-        reason: Option<&str>,
-        items: Vec<NewItem>,
-    ) -> Result<Seq, SessionError> {
-        let items = self.live.shared.counted(items).into_iter().chain([ended(status, reason)]);
+    /// Ends or suspends the turn, with the last items.
+    pub async fn end(mut self, end: TurnEnd, items: Vec<NewItem>) -> Result<Seq, SessionError> {
+        let TurnEnd { status, reason, code, usage } = end;
+        let ended = NewItem::of(Body::Change(Change::TurnEnded { status, reason, code, usage }));
+        let items = self.live.shared.counted(items).into_iter().chain([ended]);
         let draft = items.map(|it| (self.turn, it)).collect();
         self.put(Guard::Release { fence: self.fence }, draft).await
     }
@@ -166,6 +205,36 @@ impl RunningTurn {
     }
 }
 
+/// The text of an answer that is not whole yet, for followers elsewhere and for the case that this process is lost.
+#[derive(Clone, Debug)]
+pub struct Unfinished {
+    live: Arc<LiveThread>,
+    fence: Fence,
+    text: UnfinishedText,
+}
+
+impl Unfinished {
+    /// Returns what is saved.
+    pub fn text(&self) -> &UnfinishedText {
+        &self.text
+    }
+
+    /// Adds text.
+    pub fn push_text(&mut self, text: &str) {
+        self.text.text.push_str(text);
+    }
+
+    /// Adds thinking.
+    pub fn push_thinking(&mut self, text: &str) {
+        self.text.thinking.push_str(text);
+    }
+
+    /// Saves the text so far, in place of what was saved before.
+    pub async fn save(&self) -> Result<(), SessionError> {
+        Ok(self.live.shared.store.save(self.live.key.clone(), self.fence, self.text.clone()).await?)
+    }
+}
+
 /// Begins a turn on this thread, or finds the one that the same key began before.
 pub(super) async fn begin_here(live: &Arc<LiveThread>, config: &TurnConfig) -> Result<Begun, SessionError> {
     let mut writer = live.lock_writer(config.policy).await?;
@@ -211,7 +280,16 @@ fn running(live: &Arc<LiveThread>, writer: WriteGuard) -> Result<RunningTurn, Se
     let turn = live.snapshot().turn();
     let thread = || live.key.thread.to_string();
     let fence = writer.fence.ok_or_else(|| StoreError::Held { thread: thread() })?;
-    Ok(RunningTurn { live: Arc::clone(live), writer, turn, fence })
+    // The items of the commit that began it follow the one that says so.
+    let began = began_number(live, &writer);
+    Ok(RunningTurn { live: Arc::clone(live), writer, turn, fence, began })
+}
+
+/// Returns the number of the item with which the turn began or was resumed. It is in the commit that was just written.
+fn began_number(live: &LiveThread, writer: &WriteGuard) -> u64 {
+    let state = live.snapshot();
+    let n_behind = state.state().end.0.saturating_sub(state.state().started.0);
+    writer.number.saturating_sub(n_behind)
 }
 
 /// Continues a suspended turn.

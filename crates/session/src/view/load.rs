@@ -8,7 +8,7 @@ use futures::future::try_join_all;
 use serde_json::Value;
 
 use super::{View, omitted, read_after};
-use crate::store::{NewestTurns, Span, Store};
+use crate::store::{Head, NewestTurns, Span, Store};
 use crate::{Snapshot, State, StoreError, ThreadKey};
 
 /// Reads the newest turns of a thread, at most `window`.
@@ -17,7 +17,35 @@ pub(crate) async fn snapshot(
     key: &ThreadKey,
     window: usize,
 ) -> Result<Snapshot, StoreError> {
-    let (raw, records) = raw(store, key, window).await?;
+    snapshot_of(store, key, state(store, key).await?, window).await
+}
+
+/// Reads the newest turns of a thread again, unless it is still as the snapshot has it.
+pub(crate) async fn newer(
+    store: &dyn Store,
+    key: &ThreadKey,
+    known: &Snapshot,
+    window: usize,
+) -> Result<Option<Snapshot>, StoreError> {
+    let state = state(store, key).await?;
+    match state == *known.state() {
+        true => Ok(None),
+        false => snapshot_of(store, key, state, window).await.map(Some),
+    }
+}
+
+async fn state(store: &dyn Store, key: &ThreadKey) -> Result<State, StoreError> {
+    let head = Head::read(store, key).await?;
+    Ok(head.ok_or_else(|| StoreError::no_thread(&key.thread))?.state)
+}
+
+async fn snapshot_of(
+    store: &dyn Store,
+    key: &ThreadKey,
+    state: State,
+    window: usize,
+) -> Result<Snapshot, StoreError> {
+    let (raw, records) = raw(store, key, state, window).await?;
     let state = &raw.state;
     let (instructions, notes) =
         futures::try_join!(instructions(store, key, state), notes(store, key, state))?;
@@ -33,7 +61,7 @@ pub(crate) async fn snapshot(
 
 /// Reads what the model reads of the newest turns of a thread, item by item.
 pub(crate) async fn view(store: &dyn Store, key: &ThreadKey, turns: usize) -> Result<View, StoreError> {
-    let (raw, records) = raw(store, key, turns).await?;
+    let (raw, records) = raw(store, key, state(store, key).await?, turns).await?;
     Ok(view_of(raw, &records))
 }
 
@@ -58,9 +86,12 @@ fn first_turn(items: &[Item]) -> TurnNo {
 }
 
 /// Reads the items within the window as they were appended, and the records of the archives that hold.
-async fn raw(store: &dyn Store, key: &ThreadKey, turns: usize) -> Result<(View, Vec<Item>), StoreError> {
-    let head = store.head(key.clone()).await?;
-    let state = head.ok_or_else(|| StoreError::no_thread(&key.thread))?.state;
+async fn raw(
+    store: &dyn Store,
+    key: &ThreadKey,
+    state: State,
+    turns: usize,
+) -> Result<(View, Vec<Item>), StoreError> {
     let after = read_after(&state);
     // Reads one turn more than wanted to find out whether there are older ones.
     let newest = Span::NewestTurns(NewestTurns {
@@ -71,7 +102,7 @@ async fn raw(store: &dyn Store, key: &ThreadKey, turns: usize) -> Result<(View, 
     });
     let records = state.archives.iter().map(|it| item_at(store, key, it.record));
     let (mut items, records) = futures::try_join!(store.read(key.clone(), newest), try_join_all(records))?;
-    // The log may have grown since its head was read; the snapshot is of the head.
+    // The log may have grown since its state was read; the snapshot is of that state.
     items.retain(|it| it.seq <= state.end);
     let has_older = cut(&mut items, turns, state.open.map(|it| it.turn));
     let view = View { items, has_older, state, left_out: Vec::new() };

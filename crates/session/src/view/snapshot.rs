@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_history::{Body, Change, Item, Limit, Turn, TurnNo, TurnStatus, Window, window};
-use contexture_message::TokenCounter;
+use contexture_message::{TokenCounter, Tokens};
 use serde_json::Value;
 
 use super::omitted::{self, OmittedTurns};
@@ -147,6 +147,11 @@ impl Snapshot {
     /// Returns the loaded turns, oldest first.
     pub fn turns(&self) -> &[Arc<Turn>] {
         &self.turns
+    }
+
+    /// Returns about how much the loaded turns cost.
+    pub(crate) fn tokens(&self) -> Tokens {
+        self.turns.iter().filter_map(|it| it.cost()).map(|it| it.tokens).sum()
     }
 
     /// Returns what the engine remembers of the thread under a key.

@@ -48,8 +48,9 @@ fn body() -> impl Strategy<Value = Body> {
         (text(), text()).prop_map(|(name, text)| Body::SystemEvent(SystemEvent { name, text })),
         (text(), value()).prop_map(|(kind, value)| Body::Application(Application { kind, value })),
         option::of(text()).prop_map(|text| Body::Change(Change::Instructions { text })),
-        option::of(text())
-            .prop_map(|reason| { Body::Change(Change::TurnEnded { status: TurnStatus::Failed, reason }) }),
+        option::of(text()).prop_map(|reason| {
+            Body::Change(Change::TurnEnded { status: TurnStatus::Failed, reason, code: None, usage: None })
+        }),
     ]
 }
 

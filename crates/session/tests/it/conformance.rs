@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use contexture_session::conformance::{
-    Open, OpenRecords, Opened, SystemTime, records_conformance, store_conformance,
+    Open, OpenDocuments, Opened, SystemTime, documents_conformance, store_conformance,
 };
 use contexture_session::{MemoryStore, Store};
 
@@ -17,7 +17,7 @@ async fn opener() -> Open {
 
 store_conformance!(opener);
 
-async fn records_opener() -> OpenRecords {
+async fn documents_opener() -> OpenDocuments {
     let store = MemoryStore::new(Arc::new(SystemTime));
     Arc::new(move || {
         let store = store.clone();
@@ -25,4 +25,4 @@ async fn records_opener() -> OpenRecords {
     })
 }
 
-records_conformance!(records_opener);
+documents_conformance!(documents_opener);

@@ -275,6 +275,7 @@ proptest! {
         let loaded = block_on(fresh.open_thread(thread.id())).unwrap();
         assert_eq!(*loaded.get(), *thread.get(), "script {script}");
         let key = ThreadKey { tenant: sessions.tenant().clone(), thread: thread.id().clone() };
-        assert_eq!(block_on(sessions.store().head(key)).unwrap().unwrap().state, State::replay(&items));
+        let head = block_on(sessions.store().head(key)).unwrap().unwrap();
+        assert_eq!(head.state::<State>().unwrap(), State::replay(&items));
     }
 }

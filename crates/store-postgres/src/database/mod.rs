@@ -12,7 +12,8 @@ use deadpool_postgres::{
     Transaction,
 };
 use tokio_postgres::config::Host;
-use tokio_postgres::{Config, IsolationLevel};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Config, IsolationLevel, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::PostgresConfig;
@@ -91,6 +92,21 @@ impl Database {
                 return Err(failure.into_store_error(&self.place));
             }
         }
+    }
+
+    /// Reads the rows that a statement selects.
+    pub(crate) async fn select<T: Send>(
+        &self,
+        text: &str,
+        params: &[&(dyn ToSql + Sync)],
+        read: impl Fn(&Row) -> Result<T, Failure> + Sync,
+    ) -> Result<Vec<T>, StoreError> {
+        let (text, read) = (&self.sql(text), &read);
+        self.run(|client, _| async move {
+            let rows = client.query(&client.prepare_cached(text).await?, params).await?;
+            rows.iter().map(read).collect()
+        })
+        .await
     }
 
     /// Runs the very first operation. A wrong address is reported immediately; a server that is starting is waited

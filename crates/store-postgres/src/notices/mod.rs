@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use contexture_history::Seq;
-use contexture_session::records::StreamKey;
-use contexture_session::{StoreError, ThreadKey};
+use contexture_session::{SessionKey, StoreError, ThreadKey};
 use futures::future::{Either, select};
 use futures::stream::{TryStreamExt, poll_fn};
 use tokio::sync::Notify;
@@ -38,8 +37,9 @@ pub(crate) struct Notices {
 }
 
 impl Notices {
-    /// Tells everyone that a thread or stream has changed.
-    pub(crate) fn announce(&self, topic: Topic) {
+    /// Tells everyone that something happened in a session.
+    pub(crate) fn announce(&self, session: &SessionKey) {
+        let topic = Topic::new(session);
         self.waiters.wake(&topic);
         self.lock().add(topic);
         self.has_outgoing.notify_one();
@@ -52,7 +52,7 @@ impl Notices {
         key: &ThreadKey,
         after: Seq,
     ) -> Result<(), StoreError> {
-        let waiter = self.waiters.wait(Topic::new(key));
+        let waiter = self.waiters.wait(Topic::new(&session_of(key)));
         loop {
             // Before looking: what is appended in between is not missed.
             let woken = waiter.woken();
@@ -64,25 +64,20 @@ impl Notices {
         }
     }
 
-    /// Waits until a stream is longer than `after`, or went with its session.
-    pub(crate) async fn grown(
+    /// Waits until a session has an item with a higher number than `after`, or something else happened in it.
+    pub(crate) async fn feed_changed(
         &self,
         database: &Database,
-        key: &StreamKey,
+        session: &SessionKey,
         after: u64,
     ) -> Result<(), StoreError> {
-        let waiter = self.waiters.wait(Topic::of_stream(key));
-        let mut before = 0;
-        loop {
-            // Before looking: what is written in between is not missed.
-            let woken = waiter.woken();
-            let last = database.extent(key).await?.last;
-            if last > after || last < before {
-                return Ok(());
-            }
-            before = last;
+        let waiter = self.waiters.wait(Topic::new(session));
+        // Before looking: what is appended in between is not missed.
+        let woken = waiter.woken();
+        if database.feed_end(session).await? <= after {
             self.backoff(database, woken).await;
         }
+        Ok(())
     }
 
     /// Waits for a wake, or until it is time to look without one.
@@ -144,4 +139,9 @@ impl Notices {
     fn lock(&self) -> MutexGuard<'_, Outgoing> {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the session of a log.
+pub(crate) fn session_of(key: &ThreadKey) -> SessionKey {
+    SessionKey { tenant: key.tenant.clone(), session: key.thread.session() }
 }

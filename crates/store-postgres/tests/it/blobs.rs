@@ -1,10 +1,11 @@
 //! Large texts: stored once, kept while anything refers to them, removed afterwards.
 
-use contexture_session::{SessionId, State, Store, StoreError};
+use contexture_history::Timestamp;
+use contexture_session::{Append, Guard, Log as _, NewLog, SessionId, State, Store, StoreError};
 use contexture_store_postgres::PostgresStore;
 use futures::future::join_all;
 
-use crate::support::{Log, config, new_session, store_in, url};
+use crate::support::{Log, append, config, new_session, store_in, url};
 
 async fn log() -> Log {
     Log::create(&store_in(config("blobs")).await).await
@@ -24,15 +25,36 @@ async fn a_text_goes_with_the_last_thread_that_refers_to_it() {
     let (shared, own) = (large("shared"), large("own"));
     log.say(&[&shared, &shared]).await.unwrap();
     log.say(&[&shared]).await.unwrap();
-    log.store.create_thread(log.other_thread("side", State::default())).await.unwrap();
+    log.store.create_log(log.other_thread("side", &State::default())).await.unwrap();
     let mut side = log.at("side", State::default());
     side.say(&[&shared, &own]).await.unwrap();
     assert_eq!(count(&log).await, 2);
-    assert!(log.store.delete_thread(side.key).await.unwrap());
+    assert!(log.store.delete_log(side.key).await.unwrap());
     assert_eq!(count(&log).await, 1);
     assert_eq!(log.texts().await, [shared.as_str(), &shared, &shared]);
     assert!(log.store.delete_session(log.session.clone()).await.unwrap());
     assert_eq!(count(&log).await, 0);
+}
+
+/// A journal is pruned, and its large texts go with their last record.
+#[tokio::test]
+async fn a_text_goes_with_the_records_that_refer_to_it() {
+    let log = log().await;
+    let journal = NewLog::journal(log.session.clone(), "passes", Timestamp(1));
+    log.store.create_log(journal.clone()).await.unwrap();
+    let (shared, own) = (large("shared"), large("own"));
+    for (at, text) in [(10, &own), (20, &shared), (30, &shared), (40, &shared)] {
+        let mut append = append(&State::default(), Guard::Any, &[text]);
+        append.items[0].at = Timestamp(at);
+        let append = Append { expected: None, state: None, ..append };
+        log.store.append(journal.key(), append).await.unwrap();
+    }
+    let mut counts = Vec::new();
+    for before in [10, 11, 25, 35, 45] {
+        let pruned = log.store.prune_journals("passes".to_owned(), Timestamp(before), 9).await.unwrap();
+        counts.push((pruned, count(&log).await));
+    }
+    assert_eq!(counts, [(0, 2), (1, 1), (1, 1), (1, 1), (1, 0)]);
 }
 
 #[tokio::test]
@@ -68,7 +90,7 @@ async fn come_and_go(log: Log) {
                 log.store.create_session(new_session(&key)).await?;
                 let mut mine = Log { key: key.main(), session: key.clone(), ..log.clone() };
                 mine.say(&[&text, "small"]).await?;
-                let copy = mine.other_thread(&format!("f{n}-{round}"), mine.state.clone());
+                let copy = mine.other_thread(&format!("f{n}-{round}"), &mine.state);
                 log.store.fork(mine.key.clone(), copy).await?;
                 assert_eq!(mine.texts().await, [text.as_str(), "small"]);
                 assert!(log.store.delete_session(key).await?);

@@ -1,10 +1,9 @@
 //! Readers elsewhere learn that a log has grown.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use contexture_history::Timestamp;
-use contexture_session::Store;
-use contexture_session::records::{NewRecord, Records, StreamKey, Writes};
+use contexture_session::{Guard, Log as _, State, Store, UnfinishedText};
 use contexture_store_postgres::{PostgresConfig, PostgresStore};
 
 use crate::support::{Log, admin, config, named_url, store_in, unique, url};
@@ -43,27 +42,6 @@ async fn listening(schema: &str, count: i64) {
     panic!("nobody listens");
 }
 
-async fn server_time() -> f64 {
-    let sql = "SELECT extract(epoch FROM clock_timestamp())::float8";
-    admin(&url()).await.query_one(sql, &[]).await.unwrap().get(0)
-}
-
-/// Waits until somebody has looked how long a stream is.
-async fn looked(schema: &str, since: f64) {
-    let admin = admin(&url()).await;
-    let sql = "\
-        SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND state = 'idle'
-        AND query LIKE '%SELECT forgotten, last FROM%' AND extract(epoch FROM query_start)::float8 > $2";
-    for _ in 0..6000 {
-        let found: i64 = admin.query_one(sql, &[&schema, &since]).await.unwrap().get(0);
-        if found > 0 {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("nobody looked");
-}
-
 #[tokio::test]
 async fn an_append_wakes_readers_in_other_stores() {
     let schema = unique("wake");
@@ -78,32 +56,35 @@ async fn an_append_wakes_readers_in_other_stores() {
     }
 }
 
+/// Whoever follows a session learns of appends to any of its logs, of saved text, and of its end.
 #[tokio::test]
-async fn a_write_wakes_readers_of_streams_in_other_stores() {
-    let schema = unique("grown");
+async fn followers_of_a_session_in_other_stores_are_woken() {
+    let schema = unique("follow");
     let (writer, reader) = (
         PostgresStore::connect(&named_url(&schema), patient(&schema)).await.unwrap(),
         PostgresStore::connect(&named_url(&schema), patient(&schema)).await.unwrap(),
     );
     listening(&schema, 2).await;
     let log = Log::create(&writer).await;
-    let stream = StreamKey::of_session(&log.session.tenant, &log.session.session, "events");
-    for number in 0..3 {
-        let (reader, key) = (reader.clone(), stream.clone());
-        let waiting = tokio::spawn(async move { reader.grown(key, number).await });
+    let side = log.other_thread("s/side", &State::default());
+    writer.create_log(side.clone()).await.unwrap();
+    let mut side = log.at("s/side", State::default());
+    let acquire = Guard::Acquire { owner: Arc::from("w"), ttl: NEVER };
+    let fence = writer.lease(log.key.clone(), acquire).await.unwrap().unwrap();
+    for step in 0..3 {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        assert!(!waiting.is_finished());
-        let record = NewRecord { stream: stream.clone(), at: Timestamp(1), data: "x".to_owned() };
-        writer.write(Writes { records: vec![record], ..Writes::default() }).await.unwrap();
+        let (reader, session) = (reader.clone(), log.session.clone());
+        let end = reader.feed_end(session.clone()).await.unwrap();
+        let waiting = tokio::spawn(async move { reader.feed_changed(session, end).await });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!waiting.is_finished(), "{step}");
+        match step {
+            0 => drop(side.say(&["x"]).await.unwrap()),
+            1 => writer.save(log.key.clone(), fence, UnfinishedText::default()).await.unwrap(),
+            _ => drop(writer.delete_session(log.session.clone()).await.unwrap()),
+        }
         tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap().unwrap();
     }
-    // Its session goes, and who waits for more is told: if the stream was there when they began to wait.
-    let before = server_time().await;
-    let (there, key) = (reader.clone(), stream.clone());
-    let waiting = tokio::spawn(async move { there.grown(key, 3).await });
-    looked(&schema, before).await;
-    writer.delete_session(log.session).await.unwrap();
-    tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap().unwrap();
 }
 
 #[tokio::test]

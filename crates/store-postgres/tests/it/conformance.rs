@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use contexture_session::Store;
-use contexture_session::conformance::{Open, OpenRecords, Opened, records_conformance, store_conformance};
+use contexture_session::conformance::{
+    Open, OpenDocuments, Opened, documents_conformance, store_conformance,
+};
 
 use crate::support::{config, store_in};
 
@@ -14,17 +16,17 @@ async fn opener() -> Open {
 
 store_conformance!(opener);
 
-async fn records_opener() -> OpenRecords {
+async fn documents_opener() -> OpenDocuments {
     Arc::new(|| Box::pin(async { Opened::new(store_in(config("conformance")).await) }))
 }
 
-records_conformance!(records_opener);
+documents_conformance!(documents_opener);
 
 /// The same without notifications, as on engines that have none.
 mod without_notifications {
-    use super::{Arc, Open, OpenRecords, Opened, Store, config, store_in};
+    use super::{Arc, Open, Store, config, store_in};
     use contexture_session::conformance::{
-        changes_are_noticed, growth_is_noticed, runtime, subscriptions_have_no_gap_and_no_repeat,
+        a_session_wakes_who_waits, changes_are_noticed, runtime, subscriptions_have_no_gap_and_no_repeat,
     };
     use contexture_store_postgres::PostgresConfig;
 
@@ -39,11 +41,8 @@ mod without_notifications {
     }
 
     #[test]
-    fn growth_is_noticed_by_polling() {
-        let silent = || PostgresConfig { listen: false, ..config("conformance") };
-        let open: OpenRecords =
-            Arc::new(move || Box::pin(async move { Opened::new(store_in(silent()).await) }));
-        runtime().block_on(growth_is_noticed(open));
+    fn a_session_wakes_who_waits_by_polling() {
+        runtime().block_on(a_session_wakes_who_waits(opener()));
     }
 
     #[test]
@@ -54,12 +53,11 @@ mod without_notifications {
 
 /// The same on a server whose transactions are serialisable: they fail now and then, and are tried again.
 mod serialisable {
-    use super::{Arc, Open, OpenRecords, Opened, Store, config};
+    use super::{Arc, Open, OpenDocuments, Opened, Store, config};
     use crate::support::url;
     use contexture_session::conformance::{
-        deleting_removes_everything, forks_are_independent, many_writers_lose_nothing,
-        nothing_stays_behind_a_deleted_session, raw_writers_never_both_succeed, record_writers_lose_nothing,
-        runtime,
+        deleting_removes_everything, forks_are_independent, items_are_numbered, many_writers_lose_nothing,
+        nothing_stays_behind_a_deleted_session, raw_writers_never_both_succeed, runtime,
     };
     use contexture_store_postgres::PostgresStore;
 
@@ -67,7 +65,7 @@ mod serialisable {
         format!("{}?options=-c%20default_transaction_isolation=serializable", url())
     }
 
-    fn records_opener() -> OpenRecords {
+    fn documents_opener() -> OpenDocuments {
         Arc::new(|| {
             Box::pin(async {
                 Opened::new(PostgresStore::connect(&strict_url(), config("conformance")).await.unwrap())
@@ -76,9 +74,13 @@ mod serialisable {
     }
 
     #[test]
-    fn record_writers_still_lose_nothing() {
-        runtime().block_on(record_writers_lose_nothing(records_opener()));
-        runtime().block_on(nothing_stays_behind_a_deleted_session(records_opener()));
+    fn documents_still_go_with_their_session() {
+        runtime().block_on(nothing_stays_behind_a_deleted_session(documents_opener()));
+    }
+
+    #[test]
+    fn items_are_still_numbered() {
+        runtime().block_on(items_are_numbered(opener()));
     }
 
     fn opener() -> Open {

@@ -1,7 +1,7 @@
 //! A read costs what it returns: the server's own statistics say how many rows it touched.
 
 use contexture_history::Seq;
-use contexture_session::{NewestTurns, Span, Store};
+use contexture_session::{Log as _, NewestTurns, Span};
 use contexture_store_postgres::PostgresStore;
 
 use crate::support::{Log, admin, config, ended, named_url, unique, url};
@@ -46,6 +46,9 @@ async fn reading_the_newest_does_not_touch_the_rest() {
         for (span, count) in &spans {
             assert_eq!(log.store.read(log.key.clone(), span.clone()).await.unwrap().len(), *count);
         }
+    }
+    for _ in 0..rounds {
+        assert_eq!(log.store.feed(log.session.clone(), ITEMS - 10, 64).await.unwrap().len(), 10);
     }
     log.say(&["one more"]).await.unwrap();
     drop(log);

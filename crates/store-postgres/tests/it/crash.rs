@@ -4,14 +4,14 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use contexture_pgtest::Postgres;
-use contexture_session::{SessionId, SessionKey, State, Store, StoreError, Tenant};
+use contexture_session::{Guard, Log as _, SessionId, SessionKey, State, Store, StoreError, Tenant};
 use contexture_store_postgres::{PostgresConfig, PostgresStore};
 
-use crate::support::{Log, new_session, unique, url};
+use crate::support::{Log, admin, append, new_session, texts, unique, url};
 
 const URL: &str = "CONTEXTURE_CRASH_URL";
 const TENANT: &str = "CONTEXTURE_CRASH_TENANT";
@@ -87,7 +87,7 @@ async fn write_forever(url: &str, tenant: Tenant) {
             // The last words of the writer before, which the server was still about to write. Later on nobody else
             // writes, and a conflict with oneself is a failure.
             Err(StoreError::Conflict { .. }) if is_first => {
-                log.state = log.store.head(log.key.clone()).await.unwrap().unwrap().state;
+                log.state = log.head().await.state;
                 continue;
             }
             Err(err) => panic!("{err}"),
@@ -118,8 +118,9 @@ async fn connect(url: &str, tenant: &Tenant) -> Log {
         Ok(()) | Err(StoreError::Exists { .. }) => {}
         Err(err) => panic!("{err}"),
     }
-    let state = store.head(session.main()).await.unwrap().unwrap().state;
-    Log { store, key: session.main(), session, state }
+    let mut log = Log { store, key: session.main(), session, state: State::default() };
+    log.state = log.head().await.state;
+    log
 }
 
 /// Checks that everything up to `acknowledged` is there, and that the log goes on.
@@ -129,7 +130,7 @@ async fn assert_survived(url: &str, tenant: &Tenant, acknowledged: u64) {
     // can't any more.
     while let Err(err) = log.say(&["after"]).await {
         assert!(matches!(err, StoreError::Conflict { .. }), "{err}");
-        log.state = log.store.head(log.key.clone()).await.unwrap().unwrap().state;
+        log.state = log.head().await.state;
     }
     let survived = log.state.end.0 - 1;
     assert!(survived >= acknowledged, "{survived} of {acknowledged} are there");
@@ -174,4 +175,93 @@ fn acknowledged_items_survive_the_death_of_the_server() {
     let acknowledged = writer.kill();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(assert_survived(&server.url(), &tenant, acknowledged));
+}
+
+/// Appends to a log that another store writes too, until it is told to stop. An append whose outcome is unknown is
+/// repeated as it is. Returns what was said and which number it got, and how often something was repeated.
+async fn write_surely(mut log: Log, name: &str, is_over: &AtomicBool) -> (Vec<(u64, String)>, u64) {
+    let (mut said, mut n_repeated) = (Vec::new(), 0);
+    while !is_over.load(Ordering::SeqCst) {
+        let text = format!("{name} {}", said.len());
+        let mut next = append(&log.state, Guard::Any, &[&text]);
+        let number = loop {
+            match log.store.append(log.key.clone(), next.clone()).await {
+                Ok(appended) => break appended.number,
+                Err(StoreError::Conflict { .. }) => match log.store.head(log.key.clone()).await {
+                    Ok(head) => {
+                        log.state = head.unwrap().state().unwrap();
+                        next = append(&log.state, Guard::Any, &[&text]);
+                    }
+                    Err(err) => assert_eq!(err.code(), "store_unavailable"),
+                },
+                Err(err) => {
+                    assert_eq!(err.code(), "store_unavailable", "{err}");
+                    n_repeated += 1;
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            }
+        };
+        said.push((number, text));
+    }
+    (said, n_repeated)
+}
+
+/// Two stores write one log while the server dies and connections are cut. Whoever gets no answer repeats the append.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn repeated_appends_land_once() {
+    let mut server = Postgres::start().unwrap();
+    let (server_url, tenant) = (server.url(), Tenant::parse("twice").unwrap());
+    let config = PostgresConfig {
+        schema: "crash".to_owned(),
+        connections: 2,
+        retry_for: Duration::ZERO,
+        listen: false,
+        ..PostgresConfig::default()
+    };
+    let logs = [connect(&server_url, &tenant).await, connect(&server_url, &tenant).await];
+    let mut impatient = Vec::new();
+    for log in logs {
+        let store = PostgresStore::connect(&server_url, config.clone()).await.unwrap();
+        impatient.push(Log { store, ..log });
+    }
+    let log = impatient[0].clone();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = impatient
+        .into_iter()
+        .zip(["one", "other"])
+        .map(|(log, name)| {
+            let is_over = Arc::clone(&is_over);
+            tokio::spawn(async move { write_surely(log, name, &is_over).await })
+        })
+        .collect();
+    let mut random = u64::from(std::process::id());
+    for round in 0..12 {
+        tokio::time::sleep(Duration::from_millis(100) + random_millis(&mut random, 50)).await;
+        if round % 3 == 0 {
+            tokio::task::block_in_place(|| {
+                server.kill();
+                server.restart().unwrap();
+            });
+        } else {
+            let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                WHERE application_name = 'contexture'";
+            admin(&server_url).await.query_one(cut, &[]).await.unwrap();
+        }
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    is_over.store(true, Ordering::SeqCst);
+    let mut said = Vec::new();
+    for writer in writers {
+        let (own, n_repeated) = writer.await.unwrap();
+        assert!(n_repeated > 0 && own.is_sorted(), "{n_repeated}");
+        said.extend(own);
+    }
+    said.sort_unstable();
+    let mut log = Log { store: connect(&server_url, &tenant).await.store, ..log };
+    log.state = log.head().await.state;
+    let feed = log.store.feed(log.session.clone(), 0, usize::MAX).await.unwrap();
+    let told: Vec<(u64, String)> =
+        feed.into_iter().map(|it| (it.number, texts(&[it.item]).remove(0))).collect();
+    assert_eq!(told, said, "everything that was acknowledged is there, in its place, and nothing else");
+    log.assert_whole().await;
 }

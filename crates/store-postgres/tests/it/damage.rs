@@ -1,7 +1,7 @@
 //! What is not there any more, or not as it was, is reported; it is never a shorter history.
 
 use contexture_history::Seq;
-use contexture_session::{NewestTurns, Span, Store};
+use contexture_session::{Log as _, NewestTurns, Span};
 
 use crate::support::{Log, admin, config, store_in, unique, url};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_history::Timestamp;
-use contexture_session::{Fence, Guard, LeaseRefusal, LeaseRow, Store, StoreError};
+use contexture_session::{Fence, Guard, LeaseRefusal, LeaseRow, Log as _, StoreError};
 
 use crate::support::{Log, config, store_in};
 
@@ -13,8 +13,10 @@ fn some_guard(random: u64, last: Fence) -> Guard {
     let ttl = if random & 1 == 0 { Duration::ZERO } else { Duration::from_secs(3_600) };
     let owner = Arc::from(if random & 2 == 0 { "a" } else { "b" });
     let fence = Fence(last.0.saturating_sub(u64::from(random & 0b1100 == 0)));
-    match (random >> 4) % 5 {
+    match (random >> 4) % 7 {
         0 => Guard::Free,
+        5 => Guard::Any,
+        6 => Guard::Call,
         1 | 2 => Guard::Acquire { owner, ttl },
         3 => Guard::Hold { fence, ttl },
         _ => Guard::Release { fence },

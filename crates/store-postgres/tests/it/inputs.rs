@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_history::{Seq, TurnNo};
-use contexture_session::{Guard, KeyedTurn, SessionKey, Span, State, Store, StoreError, Tenant};
+use contexture_session::{Guard, KeyedTurn, Log as _, SessionKey, Span, State, Store, StoreError, Tenant};
 
 use crate::support::{Log, append, config, new_session, store_in, unique};
 
@@ -46,7 +46,7 @@ async fn an_idempotency_key_may_be_anything() {
         assert_eq!(found, Some(keyed));
     }
     assert_eq!(log.store.turn_with_key(log.key.clone(), "other".to_owned()).await.unwrap(), None);
-    log.state = log.store.head(log.key.clone()).await.unwrap().unwrap().state;
+    log.state = log.head().await.state;
     log.assert_whole().await;
 }
 
@@ -71,11 +71,11 @@ async fn a_fork_stays_within_its_tenant_and_its_source() {
     let mut log = log().await;
     log.say(&["one", "two", "three"]).await.unwrap();
     let stranger = Log::create(&log.store).await;
-    let theft = stranger.other_thread("copy", log.state.clone());
+    let theft = stranger.other_thread("copy", &log.state);
     assert_eq!(code(log.store.fork(log.key.clone(), theft).await), "not_found");
 
     let beyond = State { end: Seq(4), ..log.state.clone() };
-    let fork = log.other_thread("beyond", beyond);
+    let fork = log.other_thread("beyond", &beyond);
     assert_eq!(code(log.store.fork(log.key.clone(), fork).await), "append_malformed");
     assert_eq!(log.store.threads(log.session.clone()).await.unwrap().len(), 1);
 }
@@ -90,7 +90,7 @@ async fn a_fork_within_a_row_has_the_first_part_of_it() {
         let items = log.items().await;
         let state = State::replay(&items[..end]);
         let name = format!("fork-{end}");
-        let fork = log.other_thread(&name, state.clone());
+        let fork = log.other_thread(&name, &state);
         log.store.fork(log.key.clone(), fork).await.unwrap();
         let mut fork = log.at(&name, state);
         assert_eq!(fork.items().await, items[..end]);
@@ -98,7 +98,7 @@ async fn a_fork_within_a_row_has_the_first_part_of_it() {
         fork.assert_whole().await;
     }
     // The copies alone keep the large text.
-    log.store.delete_thread(log.at("fork-6", State::default()).key).await.unwrap();
+    log.store.delete_log(log.at("fork-6", State::default()).key).await.unwrap();
     assert_eq!(log.at("fork-4", State::default()).texts().await[3], large);
 }
 

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use contexture_history::{Seq, Timestamp, TurnNo};
-use contexture_session::records::{Document, DocumentKey, NewRecord, Records, StreamKey, Writes};
-use contexture_session::{Guard, KeyedTurn, SessionId, Span, State, Store};
+use contexture_session::documents::{Document, DocumentKey, Documents, Writes};
+use contexture_session::{
+    Append, Guard, KeyedTurn, Log as _, LogKind, NewLog, SessionId, Span, State, Store, UnfinishedText,
+};
 use contexture_store_postgres::{PostgresConfig, PostgresStore};
 
 use crate::proxy::Proxy;
@@ -98,9 +100,9 @@ async fn sessions_and_threads_are_made_once() {
     })
     .await;
     at_every_moment(async |log, breaker| {
-        let thread = log.other_thread("side", State::default());
-        breaker.during(log.store.create_thread(thread.clone())).await.unwrap();
-        assert_eq!(log.store.create_thread(thread).await.unwrap_err().code(), "already_exists");
+        let thread = log.other_thread("side", &State::default());
+        breaker.during(log.store.create_log(thread.clone())).await.unwrap();
+        assert_eq!(log.store.create_log(thread).await.unwrap_err().code(), "already_exists");
     })
     .await;
 }
@@ -111,7 +113,7 @@ async fn a_fork_is_whole() {
         let large = "large ".repeat(3_000);
         log.say(&["one", &large, "three"]).await.unwrap();
         let state = State::replay(&log.items().await[..2]);
-        let thread = log.other_thread("fork", state.clone());
+        let thread = log.other_thread("fork", &state);
         breaker.during(log.store.fork(log.key.clone(), thread.clone())).await.unwrap();
         let fork = log.at("fork", state);
         assert_eq!(fork.texts().await, ["one", &large]);
@@ -132,10 +134,10 @@ async fn what_was_deleted_was_there() {
     })
     .await;
     at_every_moment(async |log, breaker| {
-        log.store.create_thread(log.other_thread("side", State::default())).await.unwrap();
+        log.store.create_log(log.other_thread("side", &State::default())).await.unwrap();
         let side = log.at("side", State::default());
-        assert!(breaker.during(log.store.delete_thread(side.key.clone())).await.unwrap());
-        assert!(!log.store.delete_thread(side.key).await.unwrap());
+        assert!(breaker.during(log.store.delete_log(side.key.clone())).await.unwrap());
+        assert!(!log.store.delete_log(side.key).await.unwrap());
     })
     .await;
 }
@@ -146,42 +148,76 @@ async fn reads_are_repeated() {
         let large = "large ".repeat(3_000);
         log.say(&["one", &large]).await.unwrap();
         let newest = Span::NewestItems { count: 1, client: true };
-        let items = breaker.during(Store::read(&log.store, log.key.clone(), newest)).await.unwrap();
+        let items = breaker.during(log.store.read(log.key.clone(), newest)).await.unwrap();
         assert_eq!(items, log.items().await[1..]);
     })
     .await;
 }
 
-/// A write of records is there whole or not at all, and at most once: if nobody knows, that is the answer.
+/// A run is made once and with its first items, and what its writer saves is there.
 #[tokio::test]
-async fn records_are_written_at_most_once() {
-    for puts in [0, 1] {
+async fn a_run_is_made_once_and_its_text_is_saved() {
+    at_every_moment(async |log, breaker| {
+        let run = log.session.session.run("r");
+        let first = append(&State::default(), Guard::Any, &["start"]);
+        let new = NewLog {
+            kind: LogKind::Run,
+            start_key: Some("key".to_owned()),
+            items: first.items,
+            state: first.state.unwrap(),
+            ..NewLog::isolated(log.session.clone(), run.clone(), Timestamp(1))
+        };
+        breaker.during(log.store.create_log(new.clone())).await.unwrap();
+        assert_eq!(log.store.create_log(new.clone()).await.unwrap_err().code(), "already_exists");
+        let found = log.store.log_with_start_key(log.key.tenant.clone(), "key".to_owned()).await.unwrap();
+        assert_eq!(found, Some(new.key()));
+        assert_eq!(log.store.feed(log.session.clone(), 0, 9).await.unwrap().len(), 1);
+    })
+    .await;
+    at_every_moment(async |log, breaker| {
+        let guard = Guard::Acquire { owner: Arc::from("writer"), ttl: LONG };
+        let fence = log.store.lease(log.key.clone(), guard).await.unwrap().unwrap();
+        let text = UnfinishedText { text: "so far".to_owned(), ..UnfinishedText::default() };
+        breaker.during(log.store.save(log.key.clone(), fence, text.clone())).await.unwrap();
+        assert_eq!(log.store.saved(log.session.clone()).await.unwrap(), [(log.key.thread, text)]);
+    })
+    .await;
+}
+
+/// Documents, and an append that has no name, are there whole or not at all, and at most once: if nobody knows, that
+/// is the answer.
+#[tokio::test]
+async fn what_has_no_name_is_written_at_most_once() {
+    for puts in [1, 2] {
         at_every_moment(async |log, breaker| {
-            let stream = StreamKey::of_session(&log.session.tenant, &log.session.session, "events");
-            let key = DocumentKey::of_tenant(&log.session.tenant, "pass", "a");
-            let record =
-                |data: &str| NewRecord { stream: stream.clone(), at: Timestamp(1), data: data.into() };
-            let put = Document { key: key.clone(), at: Timestamp(1), data: "put".to_owned() };
-            let writes = Writes {
-                records: vec![record("one"), record("two")],
-                puts: vec![put; puts],
-                ..Writes::default()
-            };
+            let keys = ["a", "b"].map(|it| DocumentKey::of_tenant(&log.session.tenant, "pass", it));
+            let [put, create] =
+                keys.clone().map(|key| Document { key, at: Timestamp(1), data: String::new() });
+            let writes = Writes { puts: vec![put], creates: vec![create; puts - 1], ..Writes::default() };
             let written = breaker.during(log.store.write(writes)).await;
-            let records = Records::read(&log.store, stream.clone(), 0, 99).await.unwrap();
-            let documents = log.store.documents(vec![key.clone()]).await.unwrap();
+            let found = log.store.documents(keys.to_vec()).await.unwrap().len();
             match written {
-                Ok(numbers) => assert_eq!((numbers, records.len(), documents.len()), (vec![1, 2], 2, puts)),
+                Ok(()) => assert_eq!(found, puts),
                 Err(err) => {
                     assert_eq!(err.code(), "store_unavailable");
-                    assert!([(0, 0), (2, puts)].contains(&(records.len(), documents.len())), "{records:?}");
+                    assert!(found == 0 || found == puts);
                 }
             }
-            let next = Writes { records: vec![record("next")], ..Writes::default() };
-            assert_eq!(log.store.write(next).await.unwrap(), [records.len() as u64 + 1]);
         })
         .await;
     }
+    at_every_moment(async |log, breaker| {
+        let new = NewLog::journal(log.session.clone(), "passes", Timestamp(1));
+        log.store.create_log(new.clone()).await.unwrap();
+        let append = Append { expected: None, state: None, ..append(&State::default(), Guard::Any, &["x"]) };
+        let appended = breaker.during(log.store.append(new.key(), append)).await;
+        let n_items = log.at(new.thread.as_str(), State::default()).items().await.len();
+        match appended {
+            Ok(appended) => assert_eq!((appended.end, appended.number, n_items), (Seq(1), 0, 1)),
+            Err(err) => assert!(err.code() == "store_unavailable" && n_items < 2),
+        }
+    })
+    .await;
 }
 
 /// Two writers say the same at the same place. The one whose request never arrived must not take the other's words
@@ -192,15 +228,16 @@ async fn the_same_words_of_another_writer_are_not_ours() {
     let config = PostgresConfig { listen: false, ..config("lost") };
     let broken = PostgresStore::connect(&proxy.url(&url()), config.clone()).await.unwrap();
     let mut log = Log::create(&broken).await;
-    let append = append(&log.state, Guard::Free, &["the same"]);
+    let ours = append(&log.state, Guard::Free, &["the same"]);
+    let theirs = append(&log.state, Guard::Free, &["the same"]);
     log.store = store_in(config).await;
 
     proxy.close(true);
-    let (key, late) = (log.key.clone(), append.clone());
-    let writing = tokio::spawn(async move { broken.append(key, late).await });
+    let key = log.key.clone();
+    let writing = tokio::spawn(async move { broken.append(key, ours).await });
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(!writing.is_finished());
-    log.store.append(log.key.clone(), append).await.unwrap();
+    log.store.append(log.key.clone(), theirs).await.unwrap();
     proxy.close(false);
     assert_eq!(writing.await.unwrap().unwrap_err().code(), "version_conflict");
     assert_eq!(log.texts().await, ["the same"]);

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use contexture_history::Timestamp;
-use contexture_session::records::{NewRecord, Records, StreamKey, Writes};
-use contexture_session::{Guard, NewSession, SessionId, SessionKey, State, Store, StoreError, Tenant};
+use contexture_session::documents::{Documents, Writes};
+use contexture_session::{
+    Fence, Guard, Log as _, NewSession, SessionId, SessionKey, State, Store, StoreError, Tenant,
+    UnfinishedText,
+};
 use contexture_store_postgres::{PostgresConfig, PostgresStore};
 use futures::future::join_all;
 
@@ -16,7 +19,7 @@ async fn many_processes_may_start_at_once() {
     let stores = join_all((0..8).map(|_| store_in(config(&schema)))).await;
     let versions =
         admin(&url()).await.query(&format!("SELECT version FROM {schema}.schema_version"), &[]).await;
-    assert_eq!(versions.unwrap().len(), 3, "each step happened once");
+    assert_eq!(versions.unwrap().len(), 4, "each step happened once");
     let mut log = Log::create(&stores[0]).await;
     log.store = stores[7].clone();
     log.say(&["hello"]).await.unwrap();
@@ -30,7 +33,7 @@ async fn a_newer_schema_is_left_alone() {
     let admin = admin(&url()).await;
     admin.batch_execute(&format!("INSERT INTO {schema}.schema_version VALUES (99)")).await.unwrap();
     let refused = PostgresStore::connect(&url(), config(&schema)).await.unwrap_err();
-    let StoreError::Newer { place, found: 99, known: 3 } = &refused else { panic!("{refused}") };
+    let StoreError::Newer { place, found: 99, known: 4 } = &refused else { panic!("{refused}") };
     assert!(place.contains(&schema));
 }
 
@@ -40,15 +43,9 @@ async fn a_store_stops_writing_when_the_schema_is_raised_under_it() {
     let store = store_in(config(&schema)).await;
     let mut log = Log::create(&store).await;
     log.say(&["one"]).await.unwrap();
-    let session = log.session.clone();
-    let event = |data: &str| NewRecord {
-        stream: StreamKey::of_session(&session.tenant, &session.session, "events"),
-        at: Timestamp(1),
-        data: data.to_owned(),
-    };
     let probe = || Writes::probe(Timestamp(1));
     let key = || probe().puts[0].key.clone();
-    store.write(Writes { records: vec![event("one")], ..probe() }).await.unwrap();
+    store.write(probe()).await.unwrap();
     let admin = admin(&url()).await;
     // As a migration does it: whoever writes meanwhile waits, and sees the new version.
     let raise = format!(
@@ -62,7 +59,7 @@ async fn a_store_stops_writing_when_the_schema_is_raised_under_it() {
     });
     let acquire = Guard::Acquire { owner: "me".into(), ttl: Duration::from_secs(1) };
     let main = log.session.main();
-    let thread = log.other_thread("other/copy", State::default());
+    let thread = log.other_thread("other/copy", &State::default());
     let new = SessionKey { session: SessionId::parse("late").unwrap(), ..log.session.clone() };
     let new = NewSession { key: new, label: None, at: Timestamp(1) };
     let outcomes = [
@@ -70,31 +67,25 @@ async fn a_store_stops_writing_when_the_schema_is_raised_under_it() {
         log.say(&["late"]).await.map(drop),
         store.lease(main.clone(), acquire).await.map(drop),
         store.create_session(new).await,
-        store.create_thread(thread.clone()).await,
-        store.fork(main, thread).await,
+        store.create_log(thread.clone()).await,
+        store.fork(main.clone(), thread).await,
+        store.save(main, Fence(1), UnfinishedText::default()).await,
         store.delete_session(log.session.clone()).await.map(drop),
         store.write(probe()).await.map(drop),
-        store.write(Writes { records: vec![event("late")], ..Writes::default() }).await.map(drop),
         store.write(Writes { creates: probe().puts, ..Writes::default() }).await.map(drop),
         store.write(Writes { deletes: vec![key()], ..Writes::default() }).await.map(drop),
-        store
-            .write(Writes { records: vec![event("late")], requires: vec![key()], ..Writes::default() })
-            .await
-            .map(drop),
-        store.write(Writes { drops: vec![event("").stream], ..Writes::default() }).await.map(drop),
-        store.prune("events".to_owned(), Timestamp(9), 10).await.map(drop),
+        store.write(Writes { requires: vec![key()], deletes: vec![key()], ..Writes::default() }).await,
+        store.prune("probe".to_owned(), Timestamp(9), 10).await.map(drop),
+        store.prune_journals("passes".to_owned(), Timestamp(9), 10).await.map(drop),
         store.probe(Timestamp(1)).await,
     ];
     let codes: Vec<&str> =
         outcomes.iter().map(|it| it.as_ref().map_or_else(|it| it.code().as_str(), |()| "-")).collect();
     assert_eq!(codes, ["schema_newer"; 15]);
-    let unchanged = async || {
-        let records = Records::read(&store, event("").stream, 0, 10).await.unwrap();
-        (records.len(), store.documents(vec![key()]).await.unwrap().len(), log.items().await.len())
-    };
-    assert_eq!(unchanged().await, (1, 1, 1), "it can be read, and nothing was written");
+    let unchanged = async || (store.documents(vec![key()]).await.unwrap().len(), log.items().await.len());
+    assert_eq!(unchanged().await, (1, 1), "it can be read, and nothing was written");
     admin.batch_execute(&format!("DELETE FROM {schema}.schema_version WHERE version = 99")).await.unwrap();
-    store.write(Writes { records: vec![event("two")], ..probe() }).await.unwrap();
+    store.write(probe()).await.unwrap();
     log.say(&["two"]).await.unwrap();
 }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use contexture_history::{Body, Cost, Item, Seq, Summary, Timestamp, Visibility};
 use contexture_message::Tokens;
-use contexture_session::{Append, Guard, Search, State, Store};
+use contexture_session::{Append, Guard, Log as _, LogState, Search, Store};
 use contexture_store_postgres::PostgresStore;
 
-use crate::support::{Log, admin, config, ended, named_url, unique, url};
+use crate::support::{Log, admin, after, config, ended, named_url, unique, url};
 
 impl Log {
     async fn archive(&mut self) {
@@ -21,14 +21,15 @@ impl Log {
             at: Timestamp(1_000),
             body: Body::Summary(summary),
         };
-        let mut state: State = self.state.clone();
-        state.apply(&item);
+        let state = after(&self.state, std::slice::from_ref(&item));
         let append = Append {
-            expected: self.state.end,
+            expected: Some(self.state.end),
+            nonce: String::new(),
             items: vec![item],
-            state: state.clone(),
+            state: Some(LogState::from(&state)),
             guard: Guard::Free,
             keys: Vec::new(),
+            lazy: false,
         };
         self.store.append(self.key.clone(), append).await.unwrap();
         self.state = state;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use contexture_history::{Body, Cost, Item, Seq, Timestamp, TurnNo, Visibility};
 use contexture_message::{Message, Tokens};
 use contexture_session::{
-    Append, Appended, Guard, NewSession, NewThread, SessionId, SessionKey, Span, State, Store, StoreError,
-    Tenant, ThreadId, ThreadKey,
+    Append, Appended, Guard, Head, Log as _, LogState, NewLog, NewSession, SessionId, SessionKey, Span,
+    State, Store, StoreError, Tenant, ThreadId, ThreadKey,
 };
 use contexture_store_postgres::{PostgresConfig, PostgresStore};
 use tokio_postgres::{Client, NoTls};
@@ -87,7 +87,7 @@ impl Log {
 
     pub(crate) async fn say_with(&mut self, guard: Guard, texts: &[&str]) -> Result<Appended, StoreError> {
         let append = append(&self.state, guard, texts);
-        let state = append.state.clone();
+        let state = after(&self.state, &append.items);
         let appended = self.store.append(self.key.clone(), append).await?;
         self.state = state;
         Ok(appended)
@@ -102,25 +102,23 @@ impl Log {
         texts(&self.items().await)
     }
 
+    pub(crate) async fn head(&self) -> Head {
+        Head::read(&self.store, &self.key).await.unwrap().unwrap()
+    }
+
     /// Checks that the log is whole: nothing missing, nothing twice, and the stored state is what a replay gives.
     pub(crate) async fn assert_whole(&self) {
         let items = self.items().await;
         assert!((1..).map(Seq).zip(&items).all(|(seq, it)| it.seq == seq));
-        let head = self.store.head(self.key.clone()).await.unwrap().unwrap();
+        let head = self.head().await;
         assert_eq!(State::replay(&items), head.state);
         assert_eq!(head.info.items, items.len() as u64);
     }
 
     /// Describes another thread of the session.
-    pub(crate) fn other_thread(&self, name: &str, state: State) -> NewThread {
-        NewThread {
-            session: self.session.clone(),
-            thread: ThreadId::parse(name).unwrap(),
-            label: None,
-            base: None,
-            at: Timestamp(1),
-            state,
-        }
+    pub(crate) fn other_thread(&self, name: &str, state: &State) -> NewLog {
+        let new = NewLog::isolated(self.session.clone(), ThreadId::parse(name).unwrap(), Timestamp(1));
+        NewLog { state: LogState::from(state), ..new }
     }
 
     /// Returns the same log as the writer of another thread.
@@ -144,7 +142,6 @@ pub(crate) fn texts(items: &[Item]) -> Vec<String> {
 
 /// Returns messages that continue a log, each a turn of its own.
 pub(crate) fn append(state: &State, guard: Guard, texts: &[&str]) -> Append {
-    let mut next = state.clone();
     let item = |(position, text): (u64, &&str)| Item {
         seq: state.end.plus(position),
         turn: TurnNo(state.turn.0 + position),
@@ -155,6 +152,14 @@ pub(crate) fn append(state: &State, guard: Guard, texts: &[&str]) -> Append {
         body: Body::Message(Arc::new(Message::user(*text))),
     };
     let items: Vec<Item> = (1..).zip(texts).map(item).collect();
+    let next = LogState::from(&after(state, &items));
+    let (expected, nonce) = (Some(state.end), unique("append"));
+    Append { expected, nonce, items, state: Some(next), guard, keys: Vec::new(), lazy: false }
+}
+
+/// Returns the state after more items.
+pub(crate) fn after(state: &State, items: &[Item]) -> State {
+    let mut next = state.clone();
     items.iter().for_each(|it| next.apply(it));
-    Append { expected: state.end, items, state: next, guard, keys: Vec::new() }
+    next
 }

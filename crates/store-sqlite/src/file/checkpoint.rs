@@ -18,12 +18,12 @@ use rusqlite::hooks::Wal;
 use super::open::open_checkpointer;
 use crate::failure::StorePath;
 
-/// From this length on, in pages, the log is copied into the file.
-const SOFT: u32 = 1_000;
+/// From this length on, in bytes, the log is copied into the file.
+const SOFT: u64 = 8 << 20;
 /// Between two attempts of the writer to finish the copy.
-const AGAIN: u32 = 125;
+const AGAIN: u64 = 1 << 20;
 /// From this length on the writer waits for readers that are in the way, and again each time it grew by as much.
-const HARD: u32 = 8_000;
+const HARD: u64 = 64 << 20;
 /// How long it waits for them.
 const PATIENCE: Duration = Duration::from_millis(250);
 
@@ -36,9 +36,10 @@ pub(crate) struct Checkpoints {
     /// The thread has finished its copy.
     copied: Arc<AtomicBool>,
     stage: Stage,
-    length_when_idle: u32,
+    length_when_idle: u64,
     /// From this length on readers that are in the way are waited for.
-    hard: u32,
+    hard: u64,
+    page_bytes: u32,
     busy: Duration,
 }
 
@@ -51,7 +52,7 @@ enum Stage {
     /// The thread was asked to copy.
     Copying,
     /// Copied up to a few pages; the writer tries to finish when the log has this length.
-    Finishing(u32),
+    Finishing(u64),
 }
 
 impl Checkpoints {
@@ -69,6 +70,8 @@ impl Checkpoints {
             Ok(())
         };
         writer.wal_hook(Some(listen)).map_err(|err| place.error(&err))?;
+        let page_bytes = writer.pragma_query_value(None, "page_size", |row| row.get(0));
+        let page_bytes = page_bytes.map_err(|err| place.error(&err))?;
         let conn = open_checkpointer(path, place, busy)?;
         let (ask, asked) = sync_channel(1);
         let copied = Arc::new(AtomicBool::new(false));
@@ -78,17 +81,17 @@ impl Checkpoints {
             .spawn(move || copy_when_asked(&conn, &asked, &done))
             .map_err(|err| place.unavailable(err))?;
         let (stage, length_when_idle, hard) = (Stage::Idle, 0, HARD);
-        Ok((Checkpoints { ask, pages, copied, stage, length_when_idle, hard, busy }, thread))
+        Ok((Checkpoints { ask, pages, copied, stage, length_when_idle, hard, page_bytes, busy }, thread))
     }
 
     /// Whether [`Checkpoints::after_commit`] has something to do.
     pub(crate) fn is_due(&self) -> bool {
-        let pages = self.length();
+        let length = self.length();
         match self.stage {
             Stage::Idle => true,
-            Stage::Short => pages >= SOFT,
+            Stage::Short => length >= SOFT,
             Stage::Copying => self.copied.load(Ordering::Acquire),
-            Stage::Finishing(length) => pages < SOFT || pages >= length,
+            Stage::Finishing(next) => length < SOFT || length >= next,
         }
     }
 
@@ -106,15 +109,15 @@ impl Checkpoints {
         }
     }
 
-    fn length(&self) -> u32 {
-        self.pages.load(Ordering::Relaxed)
+    fn length(&self) -> u64 {
+        u64::from(self.pages.load(Ordering::Relaxed)) * u64::from(self.page_bytes)
     }
 
     /// Looks at the length of the log after a commit of `writer`.
     pub(crate) fn after_commit(&mut self, writer: &Connection) {
-        let pages = self.length();
+        let length = self.length();
         self.stage = match self.stage {
-            _ if pages < SOFT => {
+            _ if length < SOFT => {
                 self.hard = HARD;
                 Stage::Short
             }
@@ -123,21 +126,21 @@ impl Checkpoints {
                 Stage::Copying
             }
             Stage::Copying if !self.copied.load(Ordering::Acquire) => Stage::Copying,
-            Stage::Finishing(length) if pages < length => Stage::Finishing(length),
+            Stage::Finishing(next) if length < next => Stage::Finishing(next),
             Stage::Copying | Stage::Finishing(_) => {
-                self.finish(writer, pages);
-                Stage::Finishing(pages.saturating_add(AGAIN))
+                self.finish(writer, length);
+                Stage::Finishing(length + AGAIN)
             }
         };
     }
 
     /// Copies the rest. The next commit starts at the beginning of the log, unless a reader is in the way.
-    fn finish(&mut self, writer: &Connection, pages: u32) {
-        if pages < self.hard {
+    fn finish(&mut self, writer: &Connection, length: u64) {
+        if length < self.hard {
             return checkpoint(writer, "PASSIVE");
         }
         // A reader that does not end is not waited for each time.
-        self.hard = pages.saturating_add(HARD);
+        self.hard = length + HARD;
         let _ = writer.busy_timeout(PATIENCE);
         checkpoint(writer, "RESTART");
         let _ = writer.busy_timeout(self.busy);

@@ -7,12 +7,12 @@
 //! A transaction is made only in a file that this program understands and that is still at its path: a newer program
 //! may have changed the schema, and writes to a removed file are lost.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_session::records::StreamKey;
-use contexture_session::{StoreError, ThreadKey};
+use contexture_session::{SessionKey, StoreError, ThreadKey};
 use futures::channel::oneshot;
 use rusqlite::{Connection, ErrorCode};
 
@@ -34,7 +34,12 @@ pub(crate) trait Change: Send + 'static {
         false
     }
 
-    /// Returns what to notify once it is durable.
+    /// Whether its caller does not wait for the disk.
+    fn is_lazy(&self) -> bool {
+        false
+    }
+
+    /// Returns what to notify once it is made.
     fn touched(&self) -> Touched<'_> {
         Touched::Nothing
     }
@@ -43,9 +48,8 @@ pub(crate) trait Change: Send + 'static {
 /// The waiters that must check again.
 pub(crate) enum Touched<'a> {
     Nothing,
-    Thread(&'a ThreadKey),
-    Streams(&'a [StreamKey]),
-    Everything,
+    Log(&'a ThreadKey),
+    Session(&'a SessionKey),
 }
 
 /// A queued change with its reply channel.
@@ -59,6 +63,8 @@ struct QueuedChange<C: Change> {
 pub(crate) trait Pending: Send {
     /// Makes the change and notes its outcome. An error means that the transaction must go.
     fn make(&mut self, conn: &Connection) -> rusqlite::Result<()>;
+    /// Whether its caller does not wait for the disk.
+    fn is_lazy(&self) -> bool;
     /// Returns what to notify, if the change was made.
     fn touched(&self) -> Touched<'_>;
     /// Notes that it was not made.
@@ -89,6 +95,10 @@ impl<C: Change> Pending for QueuedChange<C> {
         Ok(())
     }
 
+    fn is_lazy(&self) -> bool {
+        self.change.is_lazy()
+    }
+
     fn touched(&self) -> Touched<'_> {
         match self.outcome {
             Some(Ok(_)) => self.change.touched(),
@@ -116,12 +126,16 @@ pub(crate) struct File {
     pub(crate) place: StorePath,
     pub(crate) identity: Arc<Identity>,
     pub(crate) checkpoints: Checkpoints,
+    /// Whether a commit waits for the disk.
+    pub(crate) is_synced: Cell<bool>,
 }
 
 impl File {
-    /// Makes the changes of `batch`, and those that come `next`, in one transaction. Each knows its outcome then.
+    /// Makes the changes of `batch`, and those that come `next`, in one transaction. Each knows its outcome then. If
+    /// all of `batch` is lazy, so must be what comes next.
     pub(crate) fn write(&self, batch: &mut Batch, mut next: impl FnMut(usize) -> Option<Box<dyn Pending>>) {
-        let written = self.transaction(|conn| {
+        let is_lazy = batch.iter().all(|it| it.is_lazy());
+        let written = self.transaction(is_lazy, |conn| {
             batch.iter_mut().try_for_each(|it| it.make(conn))?;
             while let Some(mut change) = next(batch.len()) {
                 let made = change.make(conn);
@@ -140,7 +154,7 @@ impl File {
     }
 
     fn write_alone(&self, change: &mut dyn Pending) {
-        if let Err(err) = self.transaction(|conn| change.make(conn)) {
+        if let Err(err) = self.transaction(change.is_lazy(), |conn| change.make(conn)) {
             change.fail(self.error(&err));
         }
     }
@@ -149,7 +163,7 @@ impl File {
     pub(crate) fn write_unless_busy(&self, change: &mut dyn Pending) -> bool {
         // Setting this number never fails.
         let _ = self.conn.busy_timeout(Duration::ZERO);
-        let written = self.transaction(|conn| change.make(conn));
+        let written = self.transaction(change.is_lazy(), |conn| change.make(conn));
         let _ = self.conn.busy_timeout(self.busy);
         match written {
             Ok(()) => true,
@@ -165,11 +179,14 @@ impl File {
         }
     }
 
+    /// Makes a transaction. A lazy one is not synced: the next one that is not syncs both.
     fn transaction(
         &self,
+        is_lazy: bool,
         make: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<(), TransactionError> {
         self.undo();
+        self.set_synced(!is_lazy).map_err(TransactionError::NotBegun)?;
         // IMMEDIATE: what a change reads can't be outdated by another process when it writes.
         self.step("BEGIN IMMEDIATE").map_err(TransactionError::NotBegun)?;
         self.check_version().and_then(|()| self.make_and_commit(make)).inspect_err(|_| self.undo())
@@ -183,6 +200,17 @@ impl File {
         // As late as possible: what is acknowledged was in this file.
         self.check_identity()?;
         self.step("COMMIT").map_err(TransactionError::InBatch)
+    }
+
+    /// Sets whether a commit waits for the disk. It can't be changed within a transaction.
+    fn set_synced(&self, is_synced: bool) -> rusqlite::Result<()> {
+        if self.is_synced.replace(is_synced) != is_synced {
+            let level = if is_synced { "FULL" } else { "NORMAL" };
+            self.conn
+                .pragma_update(None, "synchronous", level)
+                .inspect_err(|_| self.is_synced.set(!is_synced))?;
+        }
+        Ok(())
     }
 
     /// Returns why the file can't be written.

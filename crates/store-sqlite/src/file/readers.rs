@@ -94,7 +94,8 @@ impl Readers {
         query: impl Fn(&Connection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
         let operation = self.latency.begin();
-        let can_run_inline = size == Size::Small && operation.can_run_inline().await;
+        // A small one takes less than the way to another thread and back.
+        let can_run_inline = size == Size::Small && operation.is_quick();
         let answer = match can_run_inline.then(|| self.answer_inline(&query)).flatten() {
             Some(answer) => answer,
             None => self.queue(size, query).await?,

@@ -5,6 +5,7 @@
 //!
 //! A small change that is alone is made in the caller's thread, see [`LatencyTracker`].
 
+use std::cell::Cell;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -29,6 +30,9 @@ const GATHER: Duration = Duration::from_micros(100);
 const MAX_GATHER: Duration = Duration::from_millis(5);
 /// After so long without work the write-ahead log is copied into the file.
 const IDLE: Duration = Duration::from_millis(200);
+/// Unfinished texts of turns that are over.
+const REMOVE_OUTDATED: &str =
+    "DELETE FROM unfinished WHERE log IN (SELECT no FROM logs WHERE needs_writer = 0)";
 
 /// The handle of the writer thread. The thread ends after finishing its queue when the handle is dropped.
 #[derive(Debug)]
@@ -64,7 +68,8 @@ impl Writer {
         checkpoints: Checkpoints,
     ) -> std::io::Result<(Writer, JoinHandle<()>)> {
         let (commands, queue) = channel();
-        let file = Mutex::new(File { conn, busy, place: place.clone(), identity, checkpoints });
+        let is_synced = Cell::new(true);
+        let file = Mutex::new(File { conn, busy, place: place.clone(), identity, checkpoints, is_synced });
         let shared = Arc::new(WriterShared { file, latency: LatencyTracker::default(), place, waiters });
         let work = WriterThread { queue, shared: Arc::clone(&shared), next: None };
         let thread = std::thread::Builder::new().name("contexture-write".to_owned()).spawn(|| work.run())?;
@@ -94,7 +99,7 @@ impl Writer {
         let Ok(file) = self.shared.file.try_lock() else { return Some(pending) };
         let since = Instant::now();
         let is_made = file.write_unless_busy(&mut *pending);
-        self.shared.latency.took(since.elapsed());
+        self.shared.took(&*pending, since);
         let is_due = file.checkpoints.is_due();
         drop(file);
         if !is_made {
@@ -126,13 +131,19 @@ impl WriterShared {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Records how long a change took. Lazy ones say nothing about the disk.
+    fn took(&self, change: &dyn Pending, since: Instant) {
+        if !change.is_lazy() {
+            self.latency.took(since.elapsed());
+        }
+    }
+
     /// Sends the outcome of a change to its waiters. Never with the lock held: they may write next.
     fn answer(&self, change: Box<dyn Pending>) {
         match change.touched() {
             Touched::Nothing => {}
-            Touched::Thread(key) => self.waiters.wake_thread(key),
-            Touched::Streams(keys) => self.waiters.wake_streams(keys),
-            Touched::Everything => self.waiters.wake_all(),
+            Touched::Log(key) => self.waiters.wake_log(key),
+            Touched::Session(key) => self.waiters.wake(key),
         }
         change.answer(&self.place);
     }
@@ -173,25 +184,27 @@ impl WriterThread {
         let shared = Arc::clone(&self.shared);
         let file = shared.lock();
         let since = Instant::now();
+        let is_lazy = first.is_lazy();
         let mut batch = vec![first];
-        file.write(&mut batch, |count| self.next_change(count, since));
+        file.write(&mut batch, |count| self.next_change(count, since, is_lazy));
         // Only the duration of a single change tells whether it could run inline.
-        if batch.len() == 1 {
-            shared.latency.took(since.elapsed());
+        if let [single] = &batch[..] {
+            shared.took(&**single, since);
         }
         drop(file);
         batch.into_iter().for_each(|it| shared.answer(it));
     }
 
-    /// Returns one more change for a batch of `count`, which is being made already.
-    fn next_change(&mut self, count: usize, since: Instant) -> Option<Box<dyn Pending>> {
+    /// Returns one more change for a batch of `count`, which is being made already. What waits for the disk can't
+    /// join a lazy batch.
+    fn next_change(&mut self, count: usize, since: Instant, is_lazy: bool) -> Option<Box<dyn Pending>> {
         if count >= MAX_BATCH || since.elapsed() > MAX_GATHER {
             return None;
         }
         let mut change = None;
         spin_until(GATHER, || {
             match self.next.is_none().then(|| self.queue.try_recv()) {
-                Some(Ok(Command::Change(next))) => change = Some(next),
+                Some(Ok(Command::Change(next))) if next.is_lazy() || !is_lazy => change = Some(next),
                 Some(Ok(Command::Tidy)) | None => {}
                 Some(Ok(other)) => self.next = Some(other),
                 Some(Err(_)) => {}
@@ -220,6 +233,7 @@ impl WriterThread {
 fn vacuum(conn: &Connection) -> rusqlite::Result<()> {
     // Words of what was deleted stay in the index until its parts are merged.
     conn.execute("INSERT INTO words (words) VALUES ('optimize')", [])?;
+    conn.execute(REMOVE_OUTDATED, [])?;
     conn.execute_batch("VACUUM")?;
     // Best effort: readers of older pages keep the log, and the next checkpoint cuts it.
     conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))

@@ -13,27 +13,57 @@ use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
 use super::walk::{RowOutcome, walk};
 use super::{Scratch, with_suffix};
 use crate::failure::{Failure, StorePath};
-use crate::file::open::{PAGE_BYTES, open_writer};
-use crate::migrate::APPLICATION_ID;
+use crate::file::open::{OLD_PAGE_BYTES, PAGE_BYTES, open_at};
+use crate::migrate::{APPLICATION_ID, VERSION};
 
-/// Every table and index begins before this.
-const LAYOUT_BYTES: u64 = 64 * PAGE_BYTES as u64;
+/// Every table and index begins before this page.
+const LAYOUT_PAGES: u64 = 64;
 
-/// Opens the copy. A first page that can't be read is replaced: it holds the layout, which is the same in every file
-/// of a version.
+/// Opens the copy. A schema that can't be read is replaced: it holds the layout, which is the same in every file of a
+/// version.
 pub(super) fn open_copy(path: &Path, place: &StorePath) -> Result<Connection, StoreError> {
     if let Some(conn) = open_readable(path, place)? {
         return Ok(conn);
     }
-    for layout in [Layout::New, Layout::Vacuumed] {
-        replace_first_page(path, place, layout)?;
-        if let Some(conn) = open_readable(path, place)?.filter(has_tables) {
-            return Ok(conn);
+    let start = FileStart::of(path).map_err(|err| place.unavailable(err))?;
+    let open_with = |(page_bytes, layout): (u32, Layout)| {
+        start.restore(path).map_err(|err| place.unavailable(err))?;
+        replace_schema(path, place, layout, page_bytes)?;
+        open_readable(path, place)
+    };
+    // What fits best: some of the tables may be damaged too.
+    let (mut best, mut most) = (None, 0);
+    for page_bytes in [PAGE_BYTES, OLD_PAGE_BYTES] {
+        for schema in [(page_bytes, Layout::New), (page_bytes, Layout::Vacuumed)] {
+            let found = open_with(schema)?.map_or(0, |it| count_tables(&it));
+            if found > most {
+                (best, most) = (Some(schema), found);
+            }
         }
     }
-    // The older tables have the same positions in both.
-    replace_first_page(path, place, Layout::New)?;
-    open_readable(path, place)?.ok_or_else(|| place.damaged("nothing of it can be read"))
+    let conn = best.map(open_with).transpose()?.flatten();
+    conn.ok_or_else(|| place.damaged("nothing of it can be read"))
+}
+
+/// What is changed of a file whose schema is replaced: its first page, and its length.
+struct FileStart {
+    bytes: Vec<u8>,
+    length: u64,
+}
+
+impl FileStart {
+    fn of(path: &Path) -> std::io::Result<FileStart> {
+        let file = File::open(path)?;
+        let (length, mut bytes) = (file.metadata()?.len(), Vec::new());
+        file.take(u64::from(OLD_PAGE_BYTES)).read_to_end(&mut bytes)?;
+        Ok(FileStart { bytes, length })
+    }
+
+    fn restore(&self, path: &Path) -> std::io::Result<()> {
+        let mut file = OpenOptions::new().write(true).open(path)?;
+        file.set_len(self.length)?;
+        file.write_all(&self.bytes)
+    }
 }
 
 /// The positions of the tables of later versions.
@@ -45,13 +75,13 @@ enum Layout {
     Vacuumed,
 }
 
-/// Whether there is a table at each position of the layout.
-fn has_tables(conn: &Connection) -> bool {
-    let is_table = |table: &Table| {
-        let sql = format!("SELECT count(*) FROM (SELECT no FROM {} ORDER BY no LIMIT 1)", table.name);
+/// Returns how many tables are where the schema has them.
+fn count_tables(conn: &Connection) -> usize {
+    let is_table = |table: &&&str| {
+        let sql = format!("SELECT count(*) FROM (SELECT rowid FROM {table} ORDER BY rowid LIMIT 1)");
         conn.query_row(&sql, [], |_| Ok(())).is_ok()
     };
-    TABLES.iter().all(is_table)
+    TABLES.iter().filter(is_table).count()
 }
 
 fn open_readable(path: &Path, place: &StorePath) -> Result<Option<Connection>, StoreError> {
@@ -68,105 +98,114 @@ fn open_readable(path: &Path, place: &StorePath) -> Result<Option<Connection>, S
     }
 }
 
-fn replace_first_page(path: &Path, place: &StorePath, layout: Layout) -> Result<(), StoreError> {
+fn replace_schema(path: &Path, place: &StorePath, layout: Layout, page_bytes: u32) -> Result<(), StoreError> {
     let sound = Scratch { path: with_suffix(path, ".new") };
-    let conn = open_writer(&sound.path, place, Duration::from_secs(1))?;
+    let conn = open_at(&sound.path, place, Duration::from_secs(1), VERSION, page_bytes)?;
     if layout == Layout::Vacuumed {
         conn.execute_batch("VACUUM").map_err(|err| place.error(&err))?;
     }
     drop(conn);
     let replace = || {
-        let mut page = vec![0; PAGE_BYTES as usize];
-        File::open(&sound.path)?.read_exact(&mut page)?;
+        let sound = std::fs::read(&sound.path)?;
         let mut file = OpenOptions::new().write(true).open(path)?;
+        let size = page_bytes as usize;
         // A file that was cut short may lack pages that the layout names.
-        file.set_len(file.metadata()?.len().max(LAYOUT_BYTES))?;
-        let pages = u32::try_from(file.metadata()?.len() / u64::from(PAGE_BYTES)).unwrap_or(u32::MAX);
-        // The header contains the number of pages.
-        page[28..32].copy_from_slice(&pages.to_be_bytes());
+        let mut pages = file.metadata()?.len().div_ceil(u64::from(page_bytes)).max(LAYOUT_PAGES);
+        let mut first = sound.get(..size).unwrap_or_default().to_vec();
+        // The pages below the first one go to the end: something else may be where they were.
+        for at in child_pointers(&first) {
+            let child = u32::from_be_bytes(first[at..at + 4].try_into().unwrap_or_default()) as usize;
+            let child = sound.get(child.saturating_sub(1) * size..child * size).unwrap_or_default();
+            file.seek(SeekFrom::Start(pages * u64::from(page_bytes)))?;
+            file.write_all(child)?;
+            pages += 1;
+            put_number(&mut first, at, pages);
+        }
+        file.set_len(pages * u64::from(page_bytes))?;
+        put_number(&mut first, PAGE_COUNT_AT, pages);
         file.seek(SeekFrom::Start(0))?;
-        file.write_all(&page)
+        file.write_all(&first)
     };
     replace().map_err(|err: std::io::Error| place.unavailable(err))
 }
 
-/// A table with its columns, and what its rows must be.
-struct Table {
-    name: &'static str,
-    columns: &'static str,
-    is_sound: fn(&Row<'_>) -> rusqlite::Result<bool>,
+/// Where the header says how many pages the file has.
+const PAGE_COUNT_AT: usize = 28;
+/// Where the tree of the schema begins: after the header of the file.
+const TREE_AT: usize = 100;
+/// The kind of a page of a table that has pages below it.
+const INTERIOR: u8 = 5;
+
+/// Returns where the first page has the numbers of the pages below it.
+fn child_pointers(first: &[u8]) -> Vec<usize> {
+    if first.get(TREE_AT) != Some(&INTERIOR) {
+        return Vec::new();
+    }
+    let short =
+        |at: usize| first.get(at..at + 2).map_or(0, |it| usize::from(it[0]) << 8 | usize::from(it[1]));
+    let cells = (0..short(TREE_AT + 3)).map(|it| short(TREE_AT + 12 + 2 * it));
+    cells.chain([TREE_AT + 8]).filter(|it| it + 4 <= first.len()).collect()
 }
 
-/// Blobs and commits are checked here or when they are decoded; names are what everything else hangs on.
-const TABLES: [Table; 7] = [
-    Table { name: "sessions", columns: "tenant, name, label, created", is_sound: has_names },
-    Table {
-        name: "threads",
-        columns: r#"tenant, name, session, main, label, base_thread, base_seq, created, updated, "end", turns, fence,
-                    state"#,
-        is_sound: has_names,
-    },
-    Table { name: "blobs", columns: "tenant, hash, bytes, body", is_sound: has_its_hash },
-    Table { name: "commits", columns: "thread, first, count, blobs, body", is_sound: |_| Ok(true) },
-    Table {
-        name: "streams",
-        columns: "tenant, session, kind, forgotten, last, oldest",
-        is_sound: |row| Ok(has_owner(row)? && (0..=row.get(5)?).contains(&row.get::<_, i64>(4)?)),
-    },
-    Table {
-        name: "records",
-        columns: "stream, number, at, data",
-        is_sound: |row| Ok(row.get::<_, i64>(2)? > 0),
-    },
-    Table { name: "documents", columns: "tenant, session, kind, name, at, data", is_sound: has_owner },
-];
-
-fn has_names(row: &Row<'_>) -> rusqlite::Result<bool> {
-    let (tenant, name): (String, String) = (row.get(1)?, row.get(2)?);
-    Ok(Tenant::parse(tenant).is_ok() && ThreadId::parse(name).is_ok())
+fn put_number(page: &mut [u8], at: usize, number: u64) {
+    let number = u32::try_from(number).unwrap_or(u32::MAX);
+    if let Some(place) = page.get_mut(at..at + 4) {
+        place.copy_from_slice(&number.to_be_bytes());
+    }
 }
 
-/// Data that belongs to no session has an empty session name.
-fn has_owner(row: &Row<'_>) -> rusqlite::Result<bool> {
-    let (tenant, session): (String, String) = (row.get(1)?, row.get(2)?);
-    Ok(Tenant::parse(tenant).is_ok() && (session.is_empty() || SessionId::parse(session).is_ok()))
-}
+/// The tables that hold data, of all versions; the others are made of them again.
+const TABLES: [&str; 9] =
+    ["sessions", "threads", "logs", "blobs", "commits", "unfinished", "documents", "streams", "records"];
 
-fn has_its_hash(row: &Row<'_>) -> rusqlite::Result<bool> {
-    let (hash, body): (String, String) = (row.get(2)?, row.get(4)?);
-    Ok(blob_hash(&body) == hash)
-}
-
-/// Copies every sound row. Later ones with the same name are left out.
-pub(super) fn copy_tables(old: &Connection, new: &Connection, lost: &mut Vec<String>) -> Result<(), Failure> {
-    for table in TABLES {
-        if is_missing(old, table.name) {
-            continue;
+/// Whether a row is what a row of its table must be. Commits are checked when they are decoded; names are what
+/// everything else hangs on.
+fn is_sound(table: &str, row: &Row<'_>) -> rusqlite::Result<bool> {
+    let text = |column: &str| row.get::<_, String>(column);
+    let number = |column: &str| row.get::<_, i64>(column);
+    Ok(match table {
+        "sessions" | "threads" | "logs" => {
+            Tenant::parse(text("tenant")?).is_ok() && ThreadId::parse(text("name")?).is_ok()
         }
-        let places = copy_table(old, new, &table)?;
+        "blobs" => blob_hash(&text("body")?) == text("hash")?,
+        // Data that belongs to no session has an empty session name.
+        "documents" | "streams" => {
+            let session = text("session")?;
+            Tenant::parse(text("tenant")?).is_ok()
+                && (session.is_empty() || SessionId::parse(session).is_ok())
+        }
+        "records" => number("number")? > 0,
+        _ => true,
+    })
+}
+
+/// Copies every sound row into a file of the same version. Later ones with the same name are left out.
+pub(super) fn copy_tables(old: &Connection, new: &Connection, lost: &mut Vec<String>) -> Result<(), Failure> {
+    for table in TABLES.into_iter().filter(|it| has_table(new, it)) {
+        let places = copy_table(old, new, table)?;
         if places > 0 {
-            lost.push(format!("table `{}` could not be read at {places} places", table.name));
+            lost.push(format!("table `{table}` could not be read at {places} places"));
         }
     }
     Ok(())
 }
 
-/// Whether the file is older than the table.
-fn is_missing(old: &Connection, table: &str) -> bool {
+fn has_table(conn: &Connection, table: &str) -> bool {
     let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
-    old.query_row(sql, [table], |row| row.get::<_, i64>(0)).is_ok_and(|it| it == 0)
+    conn.query_row(sql, [table], |row| row.get::<_, i64>(0)).is_ok_and(|it| it > 0)
 }
 
-fn copy_table(old: &Connection, new: &Connection, table: &Table) -> Result<u64, Failure> {
-    let count = table.columns.split(',').count() + 1;
+fn copy_table(old: &Connection, new: &Connection, table: &str) -> Result<u64, Failure> {
+    let sql = r#"SELECT group_concat('"' || name || '"', ', ') FROM pragma_table_info(?1)"#;
+    let columns: String = new.query_row(sql, [table], |row| row.get(0))?;
+    let count = columns.split(',').count();
     let marks = vec!["?"; count].join(", ");
-    let Table { name, columns, .. } = table;
-    let sql = format!("INSERT OR IGNORE INTO {name} (no, {columns}) VALUES ({marks})");
-    let mut insert = new.prepare_cached(&sql)?;
-    walk(old, name, columns, |row| {
-        let values = (0..count).map(|it| row.get::<_, Value>(it)).collect::<Result<Vec<_>, _>>();
+    let mut insert =
+        new.prepare_cached(&format!("INSERT OR IGNORE INTO {table} ({columns}) VALUES ({marks})"))?;
+    walk(old, table, &columns, |row| {
+        let values = (1..=count).map(|it| row.get::<_, Value>(it)).collect::<Result<Vec<_>, _>>();
         let Ok(values) = values else { return Ok(RowOutcome::Unreadable) };
-        if !(table.is_sound)(row).unwrap_or(false) {
+        if !is_sound(table, row).unwrap_or(false) {
             return Ok(RowOutcome::Unreadable);
         }
         Ok(match insert.execute(params_from_iter(values)) {

@@ -1,13 +1,12 @@
 //! Copies what is readable of a damaged file into a new one.
 //!
-//! The damaged file is only read. Each table of a copy is walked row by row, past unreadable ones ([`walk`]); then
-//! each thread is kept up to its first missing or unreadable commit, and its state, turn keys, blob references and
-//! search words are rebuilt from its items ([`rebuild`]). Leases are not kept, but their numbers are, so an outdated
-//! writer is still recognised. Readable streams and documents are kept ([`records`]).
+//! The damaged file is only read. Each table of a copy is walked row by row, past unreadable ones ([`walk`]), into a
+//! file of the same version, which is then migrated. Each thread and each run is kept up to its first missing or
+//! unreadable commit, a journal with its holes; what is made of the items is made again ([`rebuild`]). Leases are not
+//! kept, but their numbers are, so an outdated writer is still recognised.
 
 mod copy;
 mod rebuild;
-mod records;
 mod walk;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +17,8 @@ use rusqlite::Connection;
 
 use crate::SqliteStore;
 use crate::failure::{Failure, StorePath};
-use crate::file::open::open_writer;
+use crate::file::open::{PAGE_BYTES, open_at};
+use crate::migrate::{VERSION, migrate};
 
 /// The result of recovering a damaged file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,10 +45,8 @@ impl SqliteStore {
             return Err(target.unavailable("it exists already"));
         }
         let scratch = Scratch::copy_of(damaged, into).map_err(|err| source.unavailable(err))?;
-        let conn = open_writer(into, &target, Duration::from_secs(1))?;
-        let recovered = copy::open_copy(&scratch.path, &source)
-            .and_then(|old| fill(&old, &conn, &target).map_err(|err| target.failure(err)));
-        drop(conn);
+        let old = copy::open_copy(&scratch.path, &source)?;
+        let recovered = fill(&old, into, &target);
         if recovered.is_err() {
             remove_store(into);
         }
@@ -56,12 +54,21 @@ impl SqliteStore {
     }
 }
 
-fn fill(old: &Connection, new: &Connection, place: &StorePath) -> Result<Recovered, Failure> {
+fn fill(old: &Connection, into: &Path, place: &StorePath) -> Result<Recovered, StoreError> {
+    let version = old.pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0));
+    let version = version.map_or(VERSION, |it| it.clamp(1, VERSION));
+    let mut new = open_at(into, place, Duration::from_secs(1), version, PAGE_BYTES)?;
+    fill_from(old, &mut new, place).map_err(|err| place.failure(err))
+}
+
+fn fill_from(old: &Connection, new: &mut Connection, place: &StorePath) -> Result<Recovered, Failure> {
     let mut recovered = Recovered::default();
-    let tx = new.unchecked_transaction()?;
+    let tx = new.transaction()?;
     copy::copy_tables(old, &tx, &mut recovered.lost)?;
+    tx.commit()?;
+    migrate(new, place, VERSION)?;
+    let tx = new.transaction()?;
     rebuild::rebuild(&tx, place, &mut recovered)?;
-    records::rebuild(&tx, &mut recovered.lost)?;
     tx.commit()?;
     Ok(recovered)
 }

@@ -1,8 +1,8 @@
-//! Makes whole threads of the rows that were saved.
+//! Makes whole logs of the rows that were saved.
 
 use contexture_history::{Item, Seq};
 use contexture_session::search::ranges_of;
-use contexture_session::{Append, KeyedTurn, State, Tenant, ThreadId, ThreadKey};
+use contexture_session::{Append, KeyedTurn, LogKind, LogState, State, Tenant, ThreadId, ThreadKey};
 use rusqlite::{Connection, Row, params};
 
 use super::Recovered;
@@ -10,20 +10,21 @@ use crate::append::insert_keys;
 use crate::archive::index;
 use crate::blobs::copy_blob_uses;
 use crate::failure::{Failure, StorePath};
-use crate::head::EncodedState;
-use crate::numbers::{seq, to_sql};
-use crate::rows::Log;
+use crate::head::kind;
+use crate::numbers::{from_sql, seq, to_sql};
+use crate::rows::LogRows;
 
-/// A thread as described by its row.
-struct Thread {
+/// A log as described by its row.
+struct DamagedLog {
     no: i64,
     key: ThreadKey,
+    kind: LogKind,
     end: Seq,
     /// The last item that came from another thread.
     base: Seq,
 }
 
-/// The readable part of a thread's log.
+/// The readable part of a log.
 #[derive(Default)]
 struct Salvage {
     state: State,
@@ -32,49 +33,83 @@ struct Salvage {
     trouble: Option<String>,
 }
 
+/// What belongs to a session or a log that could not be recovered is removed, as if that had been deleted.
+const REMOVE_ORPHANS: &str = "DELETE FROM documents WHERE session <> '' AND NOT EXISTS
+    (SELECT 1 FROM sessions WHERE tenant = documents.tenant AND name = documents.session)";
+const TIDY: [&str; 4] = [
+    "UPDATE logs SET owner = NULL",
+    "DELETE FROM unfinished WHERE log NOT IN (SELECT no FROM logs)",
+    "UPDATE unfinished SET session = (SELECT session FROM logs WHERE no = unfinished.log)",
+    "DELETE FROM blobs WHERE no NOT IN (SELECT blob FROM blob_uses)",
+];
+/// Rows keep their numbers; those that lost theirs with their session get the next ones of the session they are in now.
+const NUMBER: [&str; 4] = [
+    "UPDATE commits SET session = NULL, number = NULL
+     WHERE session IS NOT NULL AND session <> (SELECT session FROM logs WHERE no = commits.log)",
+    NUMBERED,
+    "UPDATE commits SET session = n.session, number = n.number FROM (
+         SELECT c.no, l.session, sum(c.count) OVER (PARTITION BY l.session ORDER BY c.no) - c.count + 1
+             + (SELECT numbered FROM logs WHERE session = l.session AND kind = 'main') AS number
+         FROM commits AS c JOIN logs AS l ON l.no = c.log
+         WHERE c.number IS NULL AND l.kind <> 'journal' AND c.first + c.count - 1 > coalesce(l.base_seq, 0)
+     ) AS n WHERE commits.no = n.no",
+    NUMBERED,
+];
+const NUMBERED: &str =
+    "UPDATE logs SET numbered = max(numbered, coalesce((SELECT max(number + count - 1) FROM commits
+    WHERE session = logs.session AND number IS NOT NULL), 0)) WHERE kind = 'main'";
+
 pub(super) fn rebuild(
     conn: &Connection,
     place: &StorePath,
     recovered: &mut Recovered,
 ) -> Result<(), Failure> {
     restore_missing_names(conn, &mut recovered.lost)?;
-    for thread in threads(conn)? {
-        rebuild_thread(conn, place, &thread, recovered)?;
+    for log in logs(conn)? {
+        match log.kind {
+            LogKind::Journal => rebuild_journal(conn, place, &log, &mut recovered.lost)?,
+            _ => rebuild_log(conn, place, &log, &mut recovered.lost)?,
+        }
+        copy_blob_uses(conn, log.key.tenant.as_str(), log.no)?;
     }
-    conn.execute("DELETE FROM blobs WHERE no NOT IN (SELECT blob FROM blob_uses)", [])?;
-    let sums = r#"SELECT (SELECT count(*) FROM sessions), count(*), coalesce(sum("end"), 0) FROM threads"#;
-    let sums = conn.query_row(sums, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    let (sessions, threads, items): (i64, i64, i64) = sums;
-    recovered.sessions = sessions.unsigned_abs();
-    recovered.threads = threads.unsigned_abs();
-    recovered.items = items.unsigned_abs();
+    for sql in TIDY.iter().chain(&NUMBER) {
+        conn.execute(sql, [])?;
+    }
+    let orphans = conn.execute(REMOVE_ORPHANS, [])?;
+    if orphans > 0 {
+        recovered.lost.push(format!("{orphans} documents whose session is lost"));
+    }
+    let sums = r#"SELECT (SELECT count(*) FROM sessions), count(*), coalesce(sum("end"), 0) FROM logs
+                  WHERE kind IN ('main', 'isolated')"#;
+    let sum = |row: &Row<'_>, column| row.get(column).map(from_sql);
+    (recovered.sessions, recovered.threads, recovered.items) =
+        conn.query_row(sums, [], |row| Ok((sum(row, 0)?, sum(row, 1)?, sum(row, 2)?)))?;
     Ok(())
 }
 
-/// Gives commits without a thread, threads without a session and sessions without a main thread what they miss.
+/// Gives commits without a log, logs without a session and sessions without a main thread what they miss.
 fn restore_missing_names(conn: &Connection, lost: &mut Vec<String>) -> rusqlite::Result<()> {
-    let nameless =
-        numbers(conn, "SELECT DISTINCT thread FROM commits WHERE thread NOT IN (SELECT no FROM threads)")?;
+    let nameless = numbers(conn, "SELECT DISTINCT log FROM commits WHERE log NOT IN (SELECT no FROM logs)")?;
     for no in nameless {
         let name = format!("recovered-{no}");
         lost.push(format!("the name of a thread; it is called `{name}` now, in a session of that name"));
-        let sql = r#"INSERT OR IGNORE INTO threads (no, session, tenant, name, main, created, updated, "end", turns, state)
-                     VALUES (?1, coalesce((SELECT no FROM sessions WHERE tenant = ?2 AND name = ?3), -?1), ?2, ?3, 1,
+        let sql = r#"INSERT OR IGNORE INTO logs (no, session, tenant, name, kind, created, updated, "end", turns, state)
+                     VALUES (?1, coalesce((SELECT no FROM sessions WHERE tenant = ?2 AND name = ?3), -?1), ?2, ?3, 'main',
                      0, 0, 0, 0, '{}')"#;
         conn.execute(sql, params![no, Tenant::default().as_str(), name])?;
     }
-    adopt_threads(conn, lost)?;
+    adopt_logs(conn, lost)?;
     add_main_threads(conn, lost)
 }
 
-fn adopt_threads(conn: &Connection, lost: &mut Vec<String>) -> rusqlite::Result<()> {
+fn adopt_logs(conn: &Connection, lost: &mut Vec<String>) -> rusqlite::Result<()> {
     let orphans =
-        numbers(conn, "SELECT DISTINCT session FROM threads WHERE session NOT IN (SELECT no FROM sessions)")?;
+        numbers(conn, "SELECT DISTINCT session FROM logs WHERE session NOT IN (SELECT no FROM sessions)")?;
     for no in orphans {
         // The main thread has the name of the session.
         let sql = "INSERT OR IGNORE INTO sessions (no, tenant, name, created)
-                   SELECT session, tenant, iif(main, name, 'recovered-session-' || abs(session)), created
-                   FROM threads WHERE session = ?1 ORDER BY main DESC LIMIT 1";
+                   SELECT session, tenant, iif(kind = 'main', name, 'recovered-session-' || abs(session)), created
+                   FROM logs WHERE session = ?1 ORDER BY kind = 'main' DESC LIMIT 1";
         conn.execute(sql, [no])?;
         lost.push(format!("the entry of session number {no}; its threads are kept"));
     }
@@ -82,11 +117,13 @@ fn adopt_threads(conn: &Connection, lost: &mut Vec<String>) -> rusqlite::Result<
 }
 
 fn add_main_threads(conn: &Connection, lost: &mut Vec<String>) -> rusqlite::Result<()> {
-    let headless =
-        numbers(conn, "SELECT no FROM sessions WHERE no NOT IN (SELECT session FROM threads WHERE main)")?;
+    let headless = numbers(
+        conn,
+        "SELECT no FROM sessions WHERE no NOT IN (SELECT session FROM logs WHERE kind = 'main')",
+    )?;
     for no in headless {
-        let sql = r#"INSERT OR IGNORE INTO threads (session, tenant, name, main, created, updated, "end", turns, state)
-                     SELECT no, tenant, name, 1, created, created, 0, 0, '{}' FROM sessions WHERE no = ?1"#;
+        let sql = r#"INSERT OR IGNORE INTO logs (session, tenant, name, kind, created, updated, "end", turns, state)
+                     SELECT no, tenant, name, 'main', created, created, 0, 0, '{}' FROM sessions WHERE no = ?1"#;
         conn.execute(sql, [no])?;
         lost.push(format!("the main thread of session number {no}"));
     }
@@ -97,55 +134,61 @@ fn numbers(conn: &Connection, sql: &str) -> rusqlite::Result<Vec<i64>> {
     conn.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
 }
 
-fn threads(conn: &Connection) -> rusqlite::Result<Vec<Thread>> {
+fn logs(conn: &Connection) -> rusqlite::Result<Vec<DamagedLog>> {
     let invalid = |err| rusqlite::Error::ToSqlConversionFailure(Box::new(err));
-    let thread = |row: &Row<'_>| {
+    let log = |row: &Row<'_>| {
         let tenant = Tenant::parse(row.get::<_, String>(1)?).map_err(invalid)?;
         let thread = ThreadId::parse(row.get::<_, String>(2)?).map_err(invalid)?;
         let base = row.get::<_, Option<i64>>(4)?.map_or(Seq(0), seq);
-        Ok(Thread { no: row.get(0)?, key: ThreadKey { tenant, thread }, end: seq(row.get(3)?), base })
+        let key = ThreadKey { tenant, thread };
+        Ok(DamagedLog { no: row.get(0)?, key, kind: kind(row, 5)?, end: seq(row.get(3)?), base })
     };
-    let sql = r#"SELECT no, tenant, name, "end", base_seq FROM threads ORDER BY no"#;
-    conn.prepare(sql)?.query_map([], thread)?.collect()
+    let sql = r#"SELECT no, tenant, name, "end", base_seq, kind FROM logs ORDER BY no"#;
+    conn.prepare(sql)?.query_map([], log)?.collect()
 }
 
-fn rebuild_thread(
+fn rebuild_log(
     conn: &Connection,
     place: &StorePath,
-    thread: &Thread,
-    recovered: &mut Recovered,
+    log: &DamagedLog,
+    lost: &mut Vec<String>,
 ) -> Result<(), Failure> {
-    let salvage = salvage(conn, place, thread)?;
+    let salvage = salvage(conn, place, log)?;
     let end = salvage.state.end;
-    let beyond = conn.query_row(
-        "SELECT coalesce(max(first + count - 1), 0) FROM commits WHERE thread = ?1",
-        [thread.no],
-        |row| row.get(0).map(seq),
-    )?;
-    let was = thread.end.max(beyond);
+    let was = log.end.max(last_item(conn, log)?);
     if was > end {
         let why = salvage.trouble.as_deref().unwrap_or("it is missing");
-        let (first, name) = (end.next(), &thread.key.thread);
-        recovered.lost.push(format!("thread `{name}`: items {first} to {was}; item {first}: {why}"));
+        let (first, name) = (end.next(), &log.key.thread);
+        lost.push(format!("thread `{name}`: items {first} to {was}; item {first}: {why}"));
     }
-    conn.execute("DELETE FROM commits WHERE thread = ?1 AND first > ?2", params![thread.no, to_sql(end.0)])?;
-    insert_keys(conn, thread.no, &salvage.keys)?;
-    copy_blob_uses(conn, thread.key.tenant.as_str(), thread.no)?;
-    let log = Log { conn, place, key: &thread.key, thread: thread.no, end };
-    index(&log, &ranges_of(&salvage.state.archives))?;
-    set_state(conn, place, thread, &salvage.state)
+    conn.execute("DELETE FROM commits WHERE log = ?1 AND first > ?2", params![log.no, to_sql(end.0)])?;
+    conn.execute(r#"UPDATE logs SET "end" = ?2 WHERE no = ?1"#, params![log.no, to_sql(end.0)])?;
+    // The state of a run is its driver's: only what was saved of it is known.
+    if !log.kind.is_thread() {
+        return Ok(());
+    }
+    insert_keys(conn, log.no, &salvage.keys)?;
+    let rows = LogRows { conn, place, key: &log.key, log: log.no, end };
+    index(&rows, &ranges_of(&salvage.state.archives))?;
+    Ok(set_state(conn, log, &LogState::from(&salvage.state))?)
 }
 
-/// Reads a thread's rows as long as they follow each other and can be decoded.
-fn salvage(conn: &Connection, place: &StorePath, thread: &Thread) -> Result<Salvage, Failure> {
-    let sql = "SELECT first, count, blobs, body FROM commits WHERE thread = ?1 ORDER BY first";
-    let mut statement = conn.prepare_cached(sql)?;
-    let mut rows = statement.query([thread.no])?;
-    let log = Log { conn, place, key: &thread.key, thread: thread.no, end: thread.end };
+fn last_item(conn: &Connection, log: &DamagedLog) -> rusqlite::Result<Seq> {
+    let sql = "SELECT coalesce(max(first + count - 1), 0) FROM commits WHERE log = ?1";
+    conn.query_row(sql, [log.no], |row| row.get(0).map(seq))
+}
+
+const ROWS: &str = "SELECT first, count, blobs, body FROM commits WHERE log = ?1 ORDER BY first";
+
+/// Reads a log's rows as long as they follow each other and can be decoded.
+fn salvage(conn: &Connection, place: &StorePath, log: &DamagedLog) -> Result<Salvage, Failure> {
+    let mut statement = conn.prepare_cached(ROWS)?;
+    let mut rows = statement.query([log.no])?;
+    let reader = LogRows { conn, place, key: &log.key, log: log.no, end: log.end };
     let mut salvage = Salvage::default();
     while let Some(row) = rows.next()? {
-        match log.decode_row(row) {
-            Ok(items) if follows(salvage.state.end, &items) => salvage.take(&items, thread.base),
+        match reader.decode_row(row) {
+            Ok(items) if follows(salvage.state.end, &items) => salvage.take(&items, log.base),
             Ok(_) => break,
             Err(err) => {
                 salvage.trouble = Some(err.to_string());
@@ -168,11 +211,45 @@ impl Salvage {
     }
 }
 
-fn set_state(conn: &Connection, place: &StorePath, thread: &Thread, state: &State) -> Result<(), Failure> {
-    let state = EncodedState::new(state).map_err(|err| place.damaged(err))?;
+fn set_state(conn: &Connection, log: &DamagedLog, state: &LogState) -> rusqlite::Result<()> {
     let sql =
-        r#"UPDATE threads SET "end" = ?2, turns = ?3, updated = max(updated, ?4), state = ?5 WHERE no = ?1"#;
-    let values = params![thread.no, to_sql(state.end.0), to_sql(state.turns), state.updated.0, state.json];
-    conn.execute(sql, values)?;
+        "UPDATE logs SET turns = ?2, updated = max(updated, ?3), needs_writer = ?4, state = ?5 WHERE no = ?1";
+    let values = params![log.no, to_sql(state.turns), state.updated.0, state.needs_writer, state.json];
+    conn.execute(sql, values).map(drop)
+}
+
+/// Keeps what can be read of a journal: its items do not build on each other. No position is used again.
+fn rebuild_journal(
+    conn: &Connection,
+    place: &StorePath,
+    log: &DamagedLog,
+    lost: &mut Vec<String>,
+) -> Result<(), Failure> {
+    let end = log.end.max(last_item(conn, log)?);
+    let reader = LogRows { conn, place, key: &log.key, log: log.no, end };
+    let (mut oldest, mut unreadable, mut next) = (None, Vec::new(), None);
+    let mut holes = 0;
+    let mut statement = conn.prepare_cached(ROWS)?;
+    let mut rows = statement.query([log.no])?;
+    while let Some(row) = rows.next()? {
+        let Ok(items) = reader.decode_row(row) else {
+            unreadable.push(row.get::<_, i64>(0)?);
+            continue;
+        };
+        let (Some(first), Some(last)) = (items.first(), items.last()) else { continue };
+        oldest.get_or_insert(first.at.0);
+        holes += next.map_or(0, |it: Seq| first.seq.0.saturating_sub(it.0));
+        next = Some(last.seq.next());
+    }
+    drop(rows);
+    holes += next.map_or(0, |it| end.next().0.saturating_sub(it.0));
+    if holes > 0 {
+        lost.push(format!("journal `{}`: {holes} items", log.key.thread));
+    }
+    for first in unreadable {
+        conn.execute("DELETE FROM commits WHERE log = ?1 AND first = ?2", params![log.no, first])?;
+    }
+    let sql = r#"UPDATE logs SET "end" = ?2, oldest = ?3 WHERE no = ?1"#;
+    conn.execute(sql, params![log.no, to_sql(end.0), oldest])?;
     Ok(())
 }

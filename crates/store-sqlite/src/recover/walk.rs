@@ -16,7 +16,7 @@ pub(super) fn walk<E>(
     mut take: impl FnMut(&Row<'_>) -> Result<RowOutcome, E>,
 ) -> Result<u64, E> {
     let last = last_number(conn, table);
-    let sql = format!("SELECT no, {columns} FROM {table} WHERE no >= ?1 ORDER BY no");
+    let sql = format!("SELECT rowid, {columns} FROM {table} WHERE rowid >= ?1 ORDER BY rowid");
     let (mut places, mut missed) = (0, None);
     let mut next = 1;
     while next <= last {
@@ -93,7 +93,7 @@ fn walk_from<E>(
 
 fn last_number(conn: &Connection, table: &str) -> i64 {
     let last =
-        conn.query_row(&format!("SELECT max(no) FROM {table}"), [], |row| row.get::<_, Option<i64>>(0));
+        conn.query_row(&format!("SELECT max(rowid) FROM {table}"), [], |row| row.get::<_, Option<i64>>(0));
     let pages = || conn.query_row("PRAGMA page_count", [], |row| row.get::<_, i64>(0)).unwrap_or(0);
     match last {
         Ok(last) => last.unwrap_or(0),

@@ -1,6 +1,6 @@
 //! The store: threads that work on the file, and the contract on top of them.
 
-mod records;
+mod documents;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,18 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use contexture_history::{Item, Seq};
+use contexture_history::{Item, Seq, Timestamp};
 use contexture_session::search::{Search, SearchHit};
 use contexture_session::{
-    Append, Appended, Fence, Guard, Head, KeyedTurn, NewSession, NewThread, SessionId, SessionInfo,
-    SessionKey, Span, Store, StoreError, StoreFuture, Tenant, ThreadInfo, ThreadKey, Time, Usage,
+    Append, Appended, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogList, NewLog, NewSession,
+    SessionId, SessionInfo, SessionKey, Span, Store, StoreError, StoreFuture, Tenant, ThreadId, ThreadInfo,
+    ThreadKey, Time, UnfinishedText, Usage,
 };
 use rusqlite::Connection;
 
 use crate::append::AppendItems;
-use crate::delete::{DeleteSession, DeleteThread};
+use crate::create::CreateLog;
+use crate::delete::{DeleteLog, DeleteSession};
 use crate::failure::StorePath;
 use crate::file::checkpoint::Checkpoints;
 use crate::file::identity::Identity;
@@ -26,11 +28,20 @@ use crate::file::readers::{Readers, Size};
 use crate::file::writer::Writer;
 use crate::fork::ForkThread;
 use crate::guard::ChangeLease;
-use crate::notices::watch;
-use crate::waiters::Waiters;
-use crate::{SqliteConfig, blobs, head, list, read, search};
+use crate::journal::PruneJournals;
+use crate::notices::{progress, watch};
+use crate::unfinished::SaveText;
+use crate::waiters::{Progress, Subject, Waiters};
+use crate::{SqliteConfig, blobs, due, feed, head, list, logs, read, search, unfinished};
 
-/// Threads in one SQLite file. Clones share it.
+/// Reads of more items, logs or documents are left to the threads that read.
+const SMALL: usize = 128;
+
+fn size_of(count: usize) -> Size {
+    if count <= SMALL { Size::Small } else { Size::Large }
+}
+
+/// Sessions in one SQLite file. Clones share it.
 ///
 /// An append is on disk before it returns. Several processes may use one file. It needs no runtime: small, quick
 /// operations, which most are, run where they are polled; all others run on the store's own threads. These end, after
@@ -129,17 +140,20 @@ impl SqliteStore {
         self.readers()?.ask(Size::Large, query).await
     }
 
-    pub(crate) fn waiters(&self) -> &Arc<Waiters> {
-        &self.inner.waiters
-    }
-
-    /// Returns the end of a thread.
-    async fn end(&self, key: ThreadKey) -> Result<Seq, StoreError> {
-        let query = move |conn: &Connection| {
-            let found = head::end_of(conn, &key)?;
-            found.map(|it| it.1).ok_or_else(|| StoreError::no_thread(&key.thread).into())
-        };
-        self.readers()?.ask(Size::Small, query).await
+    /// Waits until a subject may be further than a waiter has read.
+    async fn wait(
+        &self,
+        subject: Subject,
+        is_news: impl FnOnce(Progress) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        // In the list before looking: what is written in between is not missed.
+        let wait = self.inner.waiters.wait(subject.clone());
+        let query = move |conn: &Connection| Ok(progress(conn, &subject)?);
+        let progress = self.readers()?.ask(Size::Small, query).await?;
+        if !is_news(progress)? {
+            wait.notified(progress).await;
+        }
+        Ok(())
     }
 }
 
@@ -171,20 +185,7 @@ impl fmt::Debug for SqliteStore {
     }
 }
 
-impl Store for SqliteStore {
-    fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.writer()?.make(|| Ok(session)).await })
-    }
-
-    fn create_thread(&self, thread: NewThread) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.writer()?.make(|| Ok(thread)).await })
-    }
-
-    fn fork(&self, from: ThreadKey, thread: NewThread) -> StoreFuture<'_, ()> {
-        let place = self.inner.place.clone();
-        Box::pin(async move { self.writer()?.make(|| Ok(ForkThread { from, thread, place })).await })
-    }
-
+impl Log for SqliteStore {
     fn append(&self, key: ThreadKey, append: Append) -> StoreFuture<'_, Appended> {
         let (place, time) = (self.inner.place.clone(), Arc::clone(&self.inner.time));
         Box::pin(async move { self.writer()?.make(|| AppendItems::new(key, append, time, place)).await })
@@ -195,9 +196,9 @@ impl Store for SqliteStore {
         Box::pin(async move { self.writer()?.make(|| Ok(ChangeLease { key, guard, time })).await })
     }
 
-    fn head(&self, key: ThreadKey) -> StoreFuture<'_, Option<Head>> {
-        let (place, time) = (self.inner.place.clone(), Arc::clone(&self.inner.time));
-        let query = move |conn: &Connection| head::head(conn, &place, &key, time.now());
+    fn head(&self, key: ThreadKey) -> StoreFuture<'_, Option<LogHead>> {
+        let time = Arc::clone(&self.inner.time);
+        let query = move |conn: &Connection| head::head(conn, &key, time.now());
         Box::pin(async move { self.readers()?.ask(Size::Small, query).await })
     }
 
@@ -208,12 +209,6 @@ impl Store for SqliteStore {
         Box::pin(async move { self.readers()?.ask(size, query).await })
     }
 
-    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>> {
-        let place = self.inner.place.clone();
-        let query = move |conn: &Connection| search::search(conn, &place, &key, &search);
-        Box::pin(async move { self.readers()?.ask(Size::Large, query).await })
-    }
-
     fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>> {
         let query = move |conn: &Connection| head::turn_with_key(conn, &key, &idempotency_key);
         Box::pin(async move { self.readers()?.ask(Size::Small, query).await })
@@ -221,13 +216,89 @@ impl Store for SqliteStore {
 
     fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            // In the list before looking: what is appended in between is not missed.
-            let wait = self.waiters().wait(key.clone().into(), after.0);
-            if self.end(key).await? <= after {
-                wait.notified().await;
-            }
-            Ok(())
+            let missing = StoreError::no_thread(&key.thread);
+            let is_news = |progress: Progress| match progress {
+                Progress::Log(end) => Ok(end > after),
+                _ => Err(missing),
+            };
+            self.wait(Subject::Log(key), is_news).await
         })
+    }
+
+    fn save(&self, key: ThreadKey, fence: Fence, text: UnfinishedText) -> StoreFuture<'_, ()> {
+        Box::pin(async move { self.writer()?.make(|| SaveText::new(key, fence, &text)).await })
+    }
+
+    fn saved(&self, session: SessionKey) -> StoreFuture<'_, Vec<(ThreadId, UnfinishedText)>> {
+        let place = self.inner.place.clone();
+        let query = move |conn: &Connection| unfinished::saved(conn, &place, &session);
+        Box::pin(async move { self.readers()?.ask(Size::Small, query).await })
+    }
+
+    fn feed(&self, session: SessionKey, after: u64, max: usize) -> StoreFuture<'_, Vec<FeedItem>> {
+        let place = self.inner.place.clone();
+        let query = move |conn: &Connection| feed::feed(conn, &place, &session, after, max);
+        Box::pin(async move { self.readers()?.ask(size_of(max), query).await })
+    }
+
+    fn number_at(&self, key: ThreadKey, seq: Seq) -> StoreFuture<'_, Option<u64>> {
+        let query = move |conn: &Connection| Ok(feed::number_at(conn, &key, seq)?);
+        Box::pin(async move { self.readers()?.ask(Size::Small, query).await })
+    }
+
+    fn feed_end(&self, session: SessionKey) -> StoreFuture<'_, u64> {
+        let query = move |conn: &Connection| Ok(feed::feed_state(conn, &session)?.map_or(0, |it| it.end));
+        Box::pin(async move { self.readers()?.ask(Size::Small, query).await })
+    }
+
+    fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, ()> {
+        let is_news =
+            move |progress: Progress| Ok(matches!(progress, Progress::Feed(state) if state.end > after));
+        Box::pin(async move { self.wait(Subject::Feed(session), is_news).await })
+    }
+
+    fn due(&self, kind: DueKind, after: Option<ThreadKey>, max: usize) -> StoreFuture<'_, Vec<ThreadKey>> {
+        let time = Arc::clone(&self.inner.time);
+        let query = move |conn: &Connection| due::due(conn, kind, after.as_ref(), time.now(), max);
+        Box::pin(async move { self.readers()?.ask(size_of(max), query).await })
+    }
+}
+
+impl Store for SqliteStore {
+    fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()> {
+        Box::pin(async move { self.writer()?.make(|| Ok(session)).await })
+    }
+
+    fn create_log(&self, log: NewLog) -> StoreFuture<'_, ()> {
+        let place = self.inner.place.clone();
+        Box::pin(async move { self.writer()?.make(|| CreateLog::new(log, place)).await })
+    }
+
+    fn fork(&self, from: ThreadKey, log: NewLog) -> StoreFuture<'_, ()> {
+        let place = self.inner.place.clone();
+        Box::pin(async move { self.writer()?.make(|| Ok(ForkThread { from, log, place })).await })
+    }
+
+    fn log_with_start_key(&self, tenant: Tenant, start_key: String) -> StoreFuture<'_, Option<ThreadKey>> {
+        let query = move |conn: &Connection| logs::log_with_start_key(conn, &tenant, &start_key);
+        Box::pin(async move { self.readers()?.ask(Size::Small, query).await })
+    }
+
+    fn logs(&self, list: LogList) -> StoreFuture<'_, Vec<LogHead>> {
+        let time = Arc::clone(&self.inner.time);
+        let size = size_of(list.max);
+        let query = move |conn: &Connection| logs::logs(conn, &list, time.now());
+        Box::pin(async move { self.readers()?.ask(size, query).await })
+    }
+
+    fn prune_journals(&self, name: String, before: Timestamp, max: usize) -> StoreFuture<'_, u64> {
+        Box::pin(async move { self.writer()?.make(|| Ok(PruneJournals { name, before, max })).await })
+    }
+
+    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>> {
+        let place = self.inner.place.clone();
+        let query = move |conn: &Connection| search::search(conn, &place, &key, &search);
+        Box::pin(async move { self.readers()?.ask(Size::Large, query).await })
     }
 
     fn sessions(
@@ -241,17 +312,16 @@ impl Store for SqliteStore {
     }
 
     fn threads(&self, session: SessionKey) -> StoreFuture<'_, Vec<ThreadInfo>> {
-        Box::pin(
-            async move { self.readers()?.ask(Size::Large, move |conn| list::threads(conn, &session)).await },
-        )
+        let query = move |conn: &Connection| list::threads(conn, &session);
+        Box::pin(async move { self.readers()?.ask(Size::Large, query).await })
     }
 
     fn delete_session(&self, session: SessionKey) -> StoreFuture<'_, bool> {
         Box::pin(async move { self.writer()?.make(|| Ok(DeleteSession(session))).await })
     }
 
-    fn delete_thread(&self, key: ThreadKey) -> StoreFuture<'_, bool> {
-        Box::pin(async move { self.writer()?.make(|| Ok(DeleteThread(key))).await })
+    fn delete_log(&self, key: ThreadKey) -> StoreFuture<'_, bool> {
+        Box::pin(async move { self.writer()?.make(|| Ok(DeleteLog(key))).await })
     }
 
     fn blob(&self, tenant: Tenant, hash: String) -> StoreFuture<'_, Option<String>> {
@@ -260,9 +330,8 @@ impl Store for SqliteStore {
     }
 
     fn usage(&self, tenant: Tenant) -> StoreFuture<'_, Usage> {
-        Box::pin(
-            async move { self.readers()?.ask(Size::Large, move |conn| list::usage(conn, &tenant)).await },
-        )
+        let query = move |conn: &Connection| list::usage(conn, &tenant);
+        Box::pin(async move { self.readers()?.ask(Size::Large, query).await })
     }
 
     fn vacuum(&self) -> StoreFuture<'_, ()> {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use contexture_history::Seq;
-use contexture_session::Store as _;
+use contexture_session::{Log as _, Store as _};
 use futures::FutureExt as _;
 use futures::executor::block_on;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use contexture_session::Store;
 use contexture_session::conformance::{
-    Open, OpenRecords, Opened, SystemTime, records_conformance, store_conformance,
+    Open, OpenDocuments, Opened, SystemTime, documents_conformance, store_conformance,
 };
 use contexture_store_sqlite::{SqliteConfig, SqliteStore};
 
@@ -24,7 +24,7 @@ fn open_in(folder: &tempfile::TempDir) -> SqliteStore {
 
 store_conformance!(opener);
 
-async fn records_opener() -> OpenRecords {
+async fn documents_opener() -> OpenDocuments {
     let folder = Arc::new(tempfile::tempdir().expect("a temporary folder"));
     Arc::new(move || {
         let folder = Arc::clone(&folder);
@@ -32,4 +32,4 @@ async fn records_opener() -> OpenRecords {
     })
 }
 
-records_conformance!(records_opener);
+documents_conformance!(documents_opener);

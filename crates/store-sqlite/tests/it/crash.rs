@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use contexture_history::{Body, Change, Item};
-use contexture_session::{Guard, State, Store as _};
+use contexture_session::{Guard, Log as _, State};
 use futures::executor::block_on;
 
 use crate::support::{Place, Threads, append, began, large, said, thread_key};
@@ -23,15 +23,14 @@ const ITEMS: usize = 4;
 fn child() {
     let Some(file) = std::env::var_os(FILE) else { return };
     let threads = Threads::open(Path::new(&file)).expect("an open file");
-    let mut state = threads.head("a").state;
     let mut out = std::io::stdout();
     loop {
+        let state = threads.head("a").state;
         let text = format!("turn {}", state.turn.0 + 1);
         // Some turns have a text that is stored apart, the same one again and again.
         let long = if state.turn.0.is_multiple_of(7) { large("long ") } else { text.clone() };
         let bodies = vec![began(&text), said(&text), said(&long), said("answer")];
         let append = append(&state, bodies, Guard::Free);
-        state = append.state.clone();
         let end = block_on(threads.store.append(thread_key("a"), append)).expect("an append").end;
         writeln!(out, "acknowledged {end}").expect("a line");
         out.flush().expect("a line");

@@ -8,7 +8,7 @@ use contexture_store_sqlite::{Recovered, SqliteStore};
 
 use crate::support::{Place, Threads, large};
 
-const PAGE: u64 = 8192;
+const PAGE: u64 = crate::support::PAGE as u64;
 
 /// A closed file with three sessions: `a` and `b` of 100 appends each, in turns, and `c` with large texts.
 fn filled() -> Place {
@@ -175,7 +175,7 @@ fn a_torn_log_gives_what_was_whole() {
 fn a_missing_row_is_an_error_and_not_a_hole() {
     let place = filled();
     let conn = rusqlite::Connection::open(place.db()).expect("a file");
-    conn.execute("DELETE FROM commits WHERE thread = 1 AND first = 101", []).expect("a deletion");
+    conn.execute("DELETE FROM commits WHERE log = 1 AND first = 101", []).expect("a deletion");
     drop(conn);
     let err = place.open().try_items("a").expect_err("an error");
     assert!(err.to_string().contains("is damaged: thread `a`, item 101: it is missing"), "{err}");
@@ -188,7 +188,7 @@ fn a_missing_row_is_an_error_and_not_a_hole() {
 fn threads_without_a_name_get_one() {
     let place = filled();
     let conn = rusqlite::Connection::open(place.db()).expect("a file");
-    conn.execute("DELETE FROM threads WHERE name = 'a'", []).expect("a deletion");
+    conn.execute("DELETE FROM logs WHERE name = 'a'", []).expect("a deletion");
     drop(conn);
     let (recovered, threads) = recover(&place);
     assert_eq!(threads.items("recovered-1").len(), 200);

@@ -1,7 +1,7 @@
 //! Forking, deleting, and the large texts they share.
 
 use contexture_session::codec::blob_hash;
-use contexture_session::{Store as _, Tenant, Usage};
+use contexture_session::{LogState, NewLog, Store as _, Tenant, Usage};
 use futures::executor::block_on;
 use rusqlite::Connection;
 
@@ -14,7 +14,7 @@ fn usage(threads: &Threads) -> Usage {
 /// Counts the rows of every table.
 fn rows(place: &Place) -> String {
     let conn = Connection::open(place.db()).expect("a file");
-    let tables = ["sessions", "threads", "commits", "turn_keys", "blobs", "blob_uses", "archived"];
+    let tables = ["sessions", "logs", "commits", "turn_keys", "blobs", "blob_uses", "archived", "unfinished"];
     let count = |table: &str| {
         let rows: i64 =
             conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).expect("a count");
@@ -44,7 +44,7 @@ fn a_large_text_is_stored_once_and_goes_with_its_last_user() {
     drop(threads);
     assert_eq!(
         rows(&place),
-        "sessions 0, threads 0, commits 0, turn_keys 0, blobs 0, blob_uses 0, archived 0"
+        "sessions 0, logs 0, commits 0, turn_keys 0, blobs 0, blob_uses 0, archived 0, unfinished 0"
     );
 }
 
@@ -75,11 +75,11 @@ fn a_fork_keeps_what_it_needs_when_the_other_thread_is_deleted() {
     threads.say("a", &[&early, &late]);
     threads.fork("a", "f", 2).expect("a fork");
     threads.fork("a", "g", 1).expect("a fork");
-    assert!(block_on(threads.store.delete_thread(thread_key("f"))).expect("an answer"));
-    assert!(!block_on(threads.store.delete_thread(thread_key("f"))).expect("an answer"));
+    assert!(block_on(threads.store.delete_log(thread_key("f"))).expect("an answer"));
+    assert!(!block_on(threads.store.delete_log(thread_key("f"))).expect("an answer"));
     assert_eq!(threads.texts("g"), [early.as_str()]);
     assert_eq!(usage(&threads).blobs, 2);
-    let refusal = block_on(threads.store.delete_thread(thread_key("a"))).expect_err("a refusal");
+    let refusal = block_on(threads.store.delete_log(thread_key("a"))).expect_err("a refusal");
     assert_eq!(refusal.code(), "main_thread");
 }
 
@@ -92,15 +92,12 @@ fn a_fork_beyond_the_end_is_refused() {
     threads.say("a", &["one"]);
     let mut state = threads.head("a").state;
     state.end = contexture_history::Seq(2);
-    let thread = contexture_session::NewThread {
-        session: session("b"),
-        thread: thread_key("f").thread,
-        label: None,
-        base: None,
-        at: contexture_history::Timestamp(1),
-        state,
+    let at = contexture_history::Timestamp(1);
+    let log = NewLog {
+        state: LogState::from(&state),
+        ..NewLog::isolated(session("b"), thread_key("f").thread, at)
     };
-    let refusal = block_on(threads.store.fork(thread_key("a"), thread)).expect_err("a refusal");
+    let refusal = block_on(threads.store.fork(thread_key("a"), log)).expect_err("a refusal");
     assert_eq!(
         refusal.to_string(),
         "an append to thread `f` is malformed: it copies up to 2, thread `a` ends at 1"

@@ -1,6 +1,6 @@
 //! Opening: what is kept, and what is refused.
 
-use contexture_session::{Guard, Store as _, StoreError};
+use contexture_session::{Guard, Log as _, Store as _, StoreError};
 use futures::executor::block_on;
 use rusqlite::Connection;
 
@@ -49,7 +49,7 @@ fn a_newer_file_is_refused() {
     drop(place.open());
     assert_eq!(
         refused(&place, "PRAGMA journal_mode = DELETE; PRAGMA user_version = 99"),
-        "FILE has schema version 99, this program knows versions up to 3"
+        "FILE has schema version 99, this program knows versions up to 4"
     );
 }
 

@@ -1,7 +1,7 @@
 //! The index of what is archived: files from before, damage, deleting.
 
 use contexture_history::{Body, Seq, Summary};
-use contexture_session::{Guard, Search, Store as _};
+use contexture_session::{Guard, Log as _, Search, Store as _};
 use contexture_store_sqlite::SqliteStore;
 use futures::executor::block_on;
 use rusqlite::Connection;
@@ -43,10 +43,17 @@ fn assert_sound(place: &Place) {
 
 #[test]
 fn a_file_from_before_can_be_searched_from_the_next_archive_on() {
-    let place = filled();
-    let before = "DROP TABLE words; DROP TABLE archived; DROP TABLE streams; DROP TABLE records;
-                  DROP TABLE documents; PRAGMA user_version = 1";
-    Connection::open(place.db()).expect("a file").execute_batch(before).expect("a script");
+    let (now, place) = (filled(), Place::new());
+    let conn = Connection::open(place.db()).expect("a file");
+    conn.execute_batch(include_str!("../../src/schema/0001_threads.sql")).expect("a script");
+    conn.execute("ATTACH ?1 AS now", [now.db().display().to_string()]).expect("a file");
+    let copy = r#"INSERT INTO sessions SELECT * FROM now.sessions;
+        INSERT INTO threads (no, session, tenant, name, main, created, updated, "end", turns, state)
+        SELECT no, session, tenant, name, kind = 'main', created, updated, "end", turns, state FROM now.logs;
+        INSERT INTO commits SELECT no, log, first, count, blobs, body FROM now.commits;
+        PRAGMA application_id = 0x43545852; PRAGMA user_version = 1"#;
+    conn.execute_batch(copy).expect("a script");
+    drop(conn);
     let threads = place.open();
     assert_eq!(found(&threads, "a", "remarkable"), Vec::<u64>::new());
     threads.say("a", &["later"]);
@@ -75,7 +82,7 @@ fn a_file_without_its_first_page_can_still_be_saved() {
     block_on(threads.store.vacuum()).expect("an answer");
     drop(threads);
     let mut bytes = std::fs::read(place.db()).expect("a file");
-    bytes[..8192].fill(0xA5);
+    bytes[..crate::support::PAGE].fill(0xA5);
     std::fs::write(place.db(), bytes).expect("a file");
     let saved = place.file("saved.db");
     let recovered = SqliteStore::recover(place.db(), &saved).expect("something readable");

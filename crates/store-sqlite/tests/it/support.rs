@@ -7,11 +7,14 @@ use contexture_history::{Body, Change, Cost, Item, Seq, Timestamp, TurnNo};
 use contexture_message::{Message, Tokens};
 use contexture_session::conformance::SystemTime;
 use contexture_session::{
-    Append, Appended, Guard, Head, NewSession, NewThread, SessionId, SessionKey, Span, State, Store,
-    StoreError, Tenant, ThreadId, ThreadKey,
+    Append, Appended, Guard, Head, Log as _, LogState, NewLog, NewSession, SessionId, SessionKey, Span,
+    State, Store as _, StoreError, Tenant, ThreadId, ThreadKey, search,
 };
 use contexture_store_sqlite::{SqliteConfig, SqliteStore};
 use futures::executor::block_on;
+
+/// The size of a new file's pages.
+pub(crate) const PAGE: usize = 2048;
 
 /// A folder with one file.
 pub(crate) struct Place {
@@ -58,12 +61,17 @@ impl Threads {
         let items = self.items(from);
         let state = State::replay(items.iter().take(usize::try_from(end).unwrap_or(usize::MAX)));
         let (session, thread) = (session(from), ThreadId::parse(to).expect("a name"));
-        let new = NewThread { session, thread, label: None, base: None, at: Timestamp(2), state };
+        let archived = search::ranges_of(&state.archives);
+        let new = NewLog {
+            state: LogState::from(&state),
+            archived,
+            ..NewLog::isolated(session, thread, Timestamp(2))
+        };
         block_on(self.store.fork(thread_key(from), new))
     }
 
     pub(crate) fn head(&self, name: &str) -> Head {
-        block_on(self.store.head(thread_key(name))).expect("an answer").expect("a thread")
+        block_on(Head::read(&self.store, &thread_key(name))).expect("an answer").expect("a thread")
     }
 
     pub(crate) fn items(&self, name: &str) -> Vec<Item> {
@@ -126,7 +134,15 @@ pub(crate) fn append(state: &State, bodies: Vec<Body>, guard: Guard) -> Append {
     let items: Vec<Item> = (1..).zip(bodies).map(item).collect();
     let mut next = state.clone();
     items.iter().for_each(|it| next.apply(it));
-    Append { expected: state.end, state: next, guard, keys: Append::keys_of(&items), items }
+    Append {
+        expected: Some(state.end),
+        nonce: String::new(),
+        state: Some(LogState::from(&next)),
+        guard,
+        keys: Append::keys_of(&items),
+        items,
+        lazy: false,
+    }
 }
 
 pub(crate) fn texts(items: &[Item]) -> Vec<String> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use contexture_history::Seq;
-use contexture_session::{Append, Fence, Guard, State, Store as _, StoreError};
+use contexture_session::{Append, Fence, Guard, Log as _, State, StoreError};
 use futures::executor::block_on;
 use futures::future::join_all;
 
@@ -36,9 +36,9 @@ fn a_refused_append_leaves_the_others_of_its_commit_alone() {
     let appends = (0..64).map(|idx| {
         let mut append = append(&State::default(), vec![said("x")], Guard::Free);
         if idx % 2 == 1 {
-            append.expected = Seq(7);
+            append.expected = Some(Seq(7));
             append.items[0].seq = Seq(8);
-            append.state.end = Seq(8);
+            append.state.iter_mut().for_each(|it| it.end = Seq(8));
         }
         threads.store.append(thread_key(&format!("s{idx}")), append)
     });
@@ -122,7 +122,7 @@ fn items_that_do_not_continue_the_log_are_malformed() {
     let mut gap = sound.clone();
     gap.items.remove(0);
     assert_eq!(code(append_now(gap)), "append_malformed");
-    assert_eq!(code(append_now(Append { expected: Seq(u64::MAX - 9), ..sound })), "append_malformed");
+    assert_eq!(code(append_now(Append { expected: Some(Seq(u64::MAX - 9)), ..sound })), "append_malformed");
 }
 
 #[test]

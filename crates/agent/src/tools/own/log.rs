@@ -7,6 +7,7 @@ use contexture_message::{Part, ToolOutput, ToolResult};
 use contexture_session::{SessionError, Thread};
 use serde_json::Value;
 
+use crate::beside::is_beside;
 use crate::text::fill;
 
 /// The kind of application item that holds the full text of a result.
@@ -31,7 +32,11 @@ pub(super) async fn result(thread: &Thread, handle: &str) -> Result<Lookup, Sess
     let mut items = Backward::new(thread);
     while let Some(item) = items.next().await? {
         if let Some((name, text)) = found {
-            // The full text of a large result is in an item directly before its message.
+            if is_beside(&item) {
+                found = Some((name, text));
+                continue;
+            }
+            // The full text of a large result is in an item before its message, with nothing but such items between.
             match whole(&item) {
                 Some((id, whole)) if id == handle => {
                     return Ok(Lookup::Found { name, text: whole.to_owned() });

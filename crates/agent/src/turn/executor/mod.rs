@@ -13,14 +13,15 @@
 
 mod model;
 mod room;
+mod streaming;
 mod tools;
 
 use std::sync::Arc;
 
 use contexture_compose::{GuardrailSide, InFlightTurn, Pass};
 use contexture_history::{Turn, TurnNo, TurnStatus};
-use contexture_message::{Message, Part, Role, Thinking, ToolCall};
-use contexture_session::{NewItem, RunningTurn};
+use contexture_message::{Message, Part, Role, Thinking, ToolCall, Usage};
+use contexture_session::{NewItem, RunningTurn, TurnEnd};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +32,7 @@ use super::next::{Action, Ending, next};
 use super::state::{Limits, Origin, TurnState};
 use super::waiting::{RunRecord, suspension, suspension_reason};
 use crate::AgentError;
+use crate::beside::{Beside, event_record};
 use crate::checks::{Judge, Judgement};
 use crate::event::{ApprovalRequest, Event, Remark, Sink};
 use crate::outcome::{Ended, Outcome};
@@ -54,6 +56,8 @@ pub(crate) struct Executor {
     unwritten: Vec<NewItem>,
     /// Results that are not in the log yet.
     answered: Vec<Answered>,
+    /// Records of events that are not in the log yet. They go with the next append.
+    events: Vec<NewItem>,
     /// How many messages the turn had when it was recovered, if the last of them is incomplete.
     broken_off: Option<usize>,
     /// How often the provider has refused a request of this turn as too long.
@@ -138,6 +142,7 @@ impl Executor {
             holds_back: false,
             unwritten: Vec::new(),
             answered: Vec::new(),
+            events: Vec::new(),
             broken_off: None,
             n_refusals: 0,
             remarks: Vec::new(),
@@ -152,10 +157,11 @@ impl Executor {
         executor
     }
 
-    /// Adds what was done and noted before the turn began.
+    /// Adds what was done and noted before the turn began. The remarks are in the log already.
     pub(crate) fn after(mut self, compactions: Compactions, remarks: Vec<Remark>) -> Self {
         self.compactions = compactions;
         self.remark(remarks);
+        self.events.clear();
         self.warn_of_window();
         self
     }
@@ -183,10 +189,15 @@ impl Executor {
 
     fn remark(&mut self, remarks: Vec<Remark>) {
         for remark in remarks {
-            let Remark { source, message } = remark.clone();
-            self.sink.send(Event::Warning { source, message });
+            self.report(remark.event());
             self.remarks.push(remark);
         }
+    }
+
+    /// Sends an event that has no other trace in the log, and records it.
+    fn report(&mut self, event: Event) {
+        self.events.push(event_record(&event));
+        self.sink.send(event);
     }
 
     /// Warns, in the first turn of a thread, that the model's context window is unknown.
@@ -313,8 +324,10 @@ impl Executor {
         let feedback = answer.judgement.as_ref().and_then(Judgement::feedback).unwrap_or_default();
         let message = Arc::clone(&answer.message);
         self.sink.send(Event::AttemptDiscarded { reason: feedback.clone() });
-        let attempt = Attempt { message, feedback, place: self.on_record().messages().len() };
-        self.turn.append(vec![attempt.item()]).await?;
+        let (place, is_shown) = (self.on_record().messages().len(), !self.holds_back);
+        let attempt = Attempt { message, feedback, place, is_shown };
+        let items = self.with_events(vec![attempt.item()]);
+        self.turn.append(items).await?;
         self.state.rejected(attempt);
         Ok(())
     }
@@ -323,6 +336,12 @@ impl Executor {
     fn take_unwritten(&mut self) -> Vec<NewItem> {
         let mut items = std::mem::take(&mut self.unwritten);
         items.extend(result_items(std::mem::take(&mut self.answered)));
+        items
+    }
+
+    /// Adds the records of events to items that are appended.
+    fn with_events(&mut self, mut items: Vec<NewItem>) -> Vec<NewItem> {
+        items.append(&mut self.events);
         items
     }
 
@@ -409,48 +428,28 @@ impl Executor {
     }
 
     /// Writes the end of the turn and returns its outcome.
-    async fn settle(self, result: Result<End, Break>) -> Result<Outcome, AgentError> {
-        let (thread, turn_no) = (self.turn.thread().id().clone(), self.turn.turn());
-        let snapshot = self.turn.snapshot();
-        let called = self.passes.last().and(self.resolver.cache.previous.as_ref());
-        let sent = called.and_then(|it| sent_record(&snapshot, it));
-        let learned = self.resolver.learned_record(&snapshot, self.passes.last());
-        let with_sent = |items: Vec<NewItem>| items.into_iter().chain(sent).chain(learned).collect();
-        let (status, reason, written, result) = match result {
-            Ok(mut end) => {
-                let items = with_sent(std::mem::take(&mut end.items));
-                let reason = end.waits_for.map(str::to_owned).or_else(|| reason_of(&end.ended));
-                let (status, written) = match (&reason, end.waits_for) {
-                    (Some(reason), Some(_)) => {
-                        (TurnStatus::Suspended, self.turn.suspend(reason, items).await)
-                    }
-                    (Some(reason), None) => (TurnStatus::Completed, self.turn.stop(reason, items).await),
-                    (None, _) => (TurnStatus::Completed, self.turn.complete(items).await),
-                };
-                (status, reason, written, Ok(end))
-            }
-            Err(Break { err, items }) => {
-                let reason = err.to_string();
-                let (status, written) = match err.is_cancelled() {
-                    true => (TurnStatus::Interrupted, self.turn.interrupt("cancelled", items).await),
-                    false => (TurnStatus::Failed, self.turn.fail(&reason, items).await),
-                };
-                (status, Some(reason), written, Err(err))
-            }
+    async fn settle(mut self, result: Result<End, Break>) -> Result<Outcome, AgentError> {
+        let (end, items) = match &result {
+            Ok(end) => (end_of(end), end.items.clone()),
+            Err(broke) => (failure_of(&broke.err), broke.items.clone()),
         };
+        let spent = self.state.spent;
+        let end = TurnEnd { usage: Some(spent.usage).filter(|it| *it != Usage::default()), ..end };
+        let (status, reason) = (end.status, end.reason.clone());
+        let items = self.last_items(items, result.as_ref().ok());
+        let (thread, turn) = (self.turn.thread().id().clone(), self.turn.turn());
         // The log decides: if the end is not written there, no other report of it is true.
-        written.map_err(AgentError::Unrecorded)?;
-        let End { ended, message, output, approvals, client_calls, .. } = result?;
+        self.turn.end(end, items).await.map_err(AgentError::Unrecorded)?;
+        let End { ended, message, output, approvals, client_calls, .. } = result.map_err(|it| it.err)?;
         // Approvals can be decided only now that the suspension is on record.
         for approval in approvals.iter().cloned() {
             self.sink.send(Event::ApprovalRequired { approval });
         }
-        let spent = self.state.spent;
         let usage = spent.usage;
         self.sink.send(Event::TurnEnd { status, reason, usage, client_calls: client_calls.clone() });
         Ok(Outcome {
             thread,
-            turn: turn_no,
+            turn,
             status,
             ended,
             message,
@@ -465,6 +464,35 @@ impl Executor {
             compactions: self.compactions.reports,
         })
     }
+
+    /// Returns the items that go with the end of the turn; `end` is none if the turn failed.
+    fn last_items(&mut self, items: Vec<NewItem>, end: Option<&End>) -> Vec<NewItem> {
+        let mut items = self.with_events(items);
+        let Some(end) = end else { return items };
+        let snapshot = self.turn.snapshot();
+        let called = self.passes.last().and(self.resolver.cache.previous.as_ref());
+        items.extend(called.and_then(|it| sent_record(&snapshot, it)));
+        items.extend(self.resolver.learned_record(&snapshot, self.passes.last()));
+        let client_calls = end.client_calls.clone();
+        items.extend(Beside { client_calls, ..Beside::default() }.record());
+        items
+    }
+}
+
+/// Returns how a turn ends that did not fail.
+fn end_of(end: &End) -> TurnEnd {
+    let reason = end.waits_for.map(str::to_owned).or_else(|| reason_of(&end.ended));
+    let status = if end.waits_for.is_some() { TurnStatus::Suspended } else { TurnStatus::Completed };
+    TurnEnd { reason, ..TurnEnd::new(status, None) }
+}
+
+/// Returns how a turn ends that failed or was cancelled.
+fn failure_of(err: &AgentError) -> TurnEnd {
+    let end = match err.is_cancelled() {
+        true => TurnEnd::new(TurnStatus::Interrupted, Some("cancelled")),
+        false => TurnEnd::new(TurnStatus::Failed, Some(&err.to_string())),
+    };
+    TurnEnd { code: Some(err.code().into()), ..end }
 }
 
 /// Returns the end of a turn that waits for replies.

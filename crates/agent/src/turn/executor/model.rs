@@ -12,10 +12,12 @@ use contexture_wire::Target;
 use futures::StreamExt;
 use tokio_util::sync::CancellationToken;
 
+use super::streaming::Streaming;
 use super::{Break, Executor, NextPass, attend, guards_output};
 use crate::AgentError;
+use crate::beside::{Beside, call_event};
 use crate::checks::Judge;
-use crate::event::{Event, Remark, RunsOn, Sink};
+use crate::event::{Event, Remark};
 use crate::ports::{Called, Calling, Watcher};
 use crate::text::{calls_of, with_text};
 use crate::turn::items::{answer_items, make_calls_recordable, partial_items};
@@ -74,14 +76,16 @@ impl Executor {
             // Only final answers are judged, so this text can be streamed now.
             self.show(&message);
         }
+        let mut beside = Beside::default();
         for call in calls_of(&message) {
-            let (id, name, arguments) = (call.id.clone(), call.name.clone(), call.arguments.clone());
-            let is_of_client = self.resolver.is_of_client(&name);
-            let runs = if is_of_client { RunsOn::Client } else { RunsOn::Server };
-            self.sink.send(Event::ToolCall { id, name, arguments, runs });
+            let is_of_client = self.resolver.is_of_client(&call.name);
+            beside.on_client.extend(is_of_client.then(|| call.id.clone()));
+            self.sink.send(call_event(call, is_of_client));
         }
         if has_calls {
-            self.turn.append(vec![NewItem::from(Arc::clone(&message))]).await?;
+            let items = beside.record().into_iter().chain([NewItem::from(Arc::clone(&message))]);
+            let items = self.with_events(items.collect());
+            self.turn.append(items).await?;
         } else if is_paused {
             self.unwritten = answer_items(&message);
         }
@@ -97,7 +101,7 @@ impl Executor {
         };
         let watched = self.calling(pass, &call);
         let stream = self.resolver.agent.model.stream(call);
-        let collecting = collect_answer(stream, self.sink.clone(), self.cancel.clone(), self.holds_back);
+        let collecting = collect_answer(stream, self.streaming(), self.cancel.clone(), self.holds_back);
         let collected = self.turn.while_alive(Box::pin(collecting)).await?;
         self.called(pass, watched, &collected);
         let mut answer = collected?;
@@ -106,6 +110,13 @@ impl Executor {
         self.account(pass, &answer);
         self.resolver.prompt.hooks().generated(&answer);
         Ok(answer)
+    }
+
+    /// Returns what tells and saves the text of an answer that begins now.
+    fn streaming(&self) -> Streaming {
+        let agent = &self.resolver.agent;
+        let place = (self.turn.thread(), self.turn.unfinished());
+        Streaming::new(place, self.sink.clone(), agent.watcher.clone(), Arc::clone(&agent.time))
     }
 
     /// Remembers what was sent, to forecast the cache use of the next call.
@@ -132,7 +143,7 @@ impl Executor {
         let read = if input_tokens > 0 { input_tokens as f64 } else { f64::from(counted().0) };
         let budget_used_pct = usable.map(|it| (read / f64::from(it.0) * 1000.0).round() / 10.0);
         let reconciled = pass.reconcile(answer.usage);
-        self.sink.send(Event::ContextUsage {
+        self.report(Event::ContextUsage {
             input_tokens,
             output_tokens,
             cache_read_tokens,
@@ -221,47 +232,38 @@ impl Executor {
 }
 
 /// Forwards the deltas of a model and returns its whole answer. If the stream breaks off, the streamed text is kept.
+/// Output that is held back is neither told nor kept.
 async fn collect_answer(
     stream: Deltas,
-    sink: Sink,
+    mut streaming: Streaming,
     cancel: CancellationToken,
     holds_back: bool,
 ) -> Result<Answer, Break> {
-    let mut streamed = String::new();
     let mut deltas = std::pin::pin!(stream.take_until(cancel.cancelled()));
-    while let Some(delta) = deltas.next().await {
-        match delta {
-            Ok(Delta::Text(text)) => {
-                streamed.push_str(&text);
-                if !holds_back {
-                    sink.send(Event::TextDelta { text });
-                }
-            }
-            // Thinking may reveal what the answer must not.
-            Ok(Delta::Thinking(_)) if holds_back => {}
-            Ok(Delta::Thinking(text)) => sink.send(Event::ThinkingDelta { text }),
-            // Calls are reported once they are complete.
-            Ok(Delta::Call { .. } | Delta::Arguments { .. }) => {}
-            Ok(Delta::Done(answer)) => {
+    let err = loop {
+        match streaming.while_saving(deltas.next()).await {
+            Some(Ok(Delta::Done(answer))) => {
                 // Some models send no text deltas before the complete answer.
-                let missing = Some(answer.joined_text()).filter(|it| streamed.is_empty() && !it.is_empty());
-                if let Some(text) = missing.filter(|_| !holds_back) {
-                    sink.send(Event::TextDelta { text });
+                let text = answer.joined_text();
+                if streaming.text().is_empty() && !text.is_empty() && !holds_back {
+                    streaming.text_delta(text);
                 }
                 return Ok(*answer);
             }
-            Err(err) => {
-                let kept = if holds_back { String::new() } else { streamed };
-                return Err(Break { err: err.into(), items: partial_items(kept) });
+            // Thinking may reveal what the answer must not. Calls are reported once they are complete.
+            Some(Ok(Delta::Text(_) | Delta::Thinking(_))) if holds_back => {}
+            Some(Ok(Delta::Text(text))) => streaming.text_delta(text),
+            Some(Ok(Delta::Thinking(text))) => streaming.thinking_delta(text),
+            Some(Ok(Delta::Call { .. } | Delta::Arguments { .. })) => {}
+            Some(Err(err)) => break AgentError::from(err),
+            None if cancel.is_cancelled() => break AgentError::Cancelled,
+            None => {
+                let message = "the stream ended before the answer was whole";
+                break ModelError::new(ModelErrorKind::Malformed, message).into();
             }
         }
-    }
-    let kept = if holds_back { String::new() } else { streamed };
-    if cancel.is_cancelled() {
-        return Err(Break { err: AgentError::Cancelled, items: partial_items(kept) });
-    }
-    let err = ModelError::new(ModelErrorKind::Malformed, "the stream ended before the answer was whole");
-    Err(Break { err: err.into(), items: partial_items(kept) })
+    };
+    Err(Break { err, items: partial_items(streaming.text().to_owned()) })
 }
 
 /// Returns an error for a refusal that can't count as an answer: it has no text, or structured output was requested.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contexture_agent::CancellationToken;
-use contexture_flow::{RunError, RunEvent, RunId, RunInfo, RunStart, RunStatus};
+use contexture_flow::{RunError, RunEvent, RunId, RunInfo, RunStart, RunStatus, Runtime};
 use contexture_session::SessionId;
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use serde_json::{Map, Value, json};
 
 use super::setup::DriveSetup;
@@ -19,13 +19,13 @@ use crate::error::{Exit, Failure};
 use crate::live::{Form, Voice};
 use crate::output::{self, Reply};
 use crate::pass;
-use crate::setup::runtime;
+use crate::setup::runtime::block_on;
 use crate::setup::store::Missing;
 use crate::terminal::Screen;
 
 pub(super) fn run(args: &FlowRunArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     let work = async {
-        let setup = DriveSetup::open(&args.drive.store, Missing::Create, globals).await?;
+        let mut setup = DriveSetup::open(&args.drive.store, Missing::Create, globals).await?;
         let flow = setup.project.flow(&args.flow)?;
         let each = flow.inputs().iter().map(|(name, of)| (name.clone(), of.to_schema()));
         let schema = json!({"type": "object", "properties": each.collect::<Map<String, Value>>()});
@@ -35,20 +35,20 @@ pub(super) fn run(args: &FlowRunArgs, globals: &Globals, screen: Screen) -> Resu
             key: args.key.clone(),
         };
         let run = setup.runtime.start(flow, start).await?;
-        driven(&setup, &run, 0, &args.drive, globals.json, screen).await
+        driven(&mut setup, &run, 0, &args.drive, globals.json, screen).await
     };
-    runtime::block_on(work)?
+    block_on(work)?
 }
 
 pub(super) fn resume(args: &FlowResumeArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     let work = async {
-        let setup = DriveSetup::open(&args.drive.store, Missing::Refuse, globals).await?;
+        let mut setup = DriveSetup::open(&args.drive.store, Missing::Refuse, globals).await?;
         let run = RunId::parse(&args.run)?;
         let info = setup.runtime.info(&run).await?;
         if info.status.is_over() && !args.answers.is_empty() {
             return Err(RunError::Over { run: run.to_string(), status: info.status }.into());
         }
-        let last = setup.runtime.extent(&run).await?.last;
+        let last = setup.runtime.last_number(&run).await?;
         for answer in &args.answers {
             let (wait, text) = answer.split_once('=').ok_or_else(|| {
                 Failure::usage(format!("`--answer {answer}` has no `=`")).hint("write `--answer WAIT=VALUE`")
@@ -64,9 +64,9 @@ pub(super) fn resume(args: &FlowResumeArgs, globals: &Globals, screen: Screen) -
             setup.runtime.answer(&run, wait, value).await?;
         }
         free(&setup, &run).await?;
-        driven(&setup, &run, last, &args.drive, globals.json, screen).await
+        driven(&mut setup, &run, last, &args.drive, globals.json, screen).await
     };
-    runtime::block_on(work)?
+    block_on(work)?
 }
 
 pub(super) fn cancel(args: &FlowCancelArgs, globals: &Globals) -> Result<Reply, Failure> {
@@ -86,7 +86,7 @@ pub(super) fn cancel(args: &FlowCancelArgs, globals: &Globals) -> Result<Reply, 
             false => Reply::styled("It is being cancelled by the process that drives it."),
         })
     };
-    runtime::block_on(work)?
+    block_on(work)?
 }
 
 /// Waits until no other process drives the run: a killed process holds it until its lease expires.
@@ -107,7 +107,7 @@ async fn free(setup: &DriveSetup, run: &RunId) -> Result<(), Failure> {
 
 /// Drives a run, answers its waits as long as there are answers, and reports the outcome.
 async fn driven(
-    setup: &DriveSetup,
+    setup: &mut DriveSetup,
     run: &RunId,
     mut after: u64,
     args: &DriveArgs,
@@ -143,32 +143,43 @@ async fn driven(
 
 /// Drives a run as far as possible and shows its events. Ctrl-C stops driving, without cancelling the run.
 async fn stretch(
-    setup: &DriveSetup,
+    setup: &mut DriveSetup,
     run: &RunId,
     after: &mut u64,
     narrator: &mut Narrator,
 ) -> Result<RunInfo, Failure> {
+    let DriveSetup { runtime, told, .. } = setup;
+    // The answers, and what others have done.
+    show_recorded(runtime, run, after, narrator).await?;
     let stop = CancellationToken::new();
-    let mut drive = Box::pin(setup.runtime.drive(run, stop.clone()));
-    let mut events = Box::pin(setup.runtime.follow(run, *after));
+    let mut drive = Box::pin(runtime.drive(run, stop.clone()));
     let info = loop {
         tokio::select! {
             // Show pending events before the outcome.
             biased;
-            Some(event) = events.next() => {
-                let (number, event) = event?;
-                *after = number;
-                narrator.show(&event, number);
-            }
+            Some((number, event)) = told.next() => narrator.hear(&event, number, after),
             info = &mut drive => break info?,
             Ok(()) = tokio::signal::ctrl_c() => stop.cancel(),
         }
     };
-    for (number, event) in setup.runtime.events(run, *after, usize::MAX >> 1).await? {
-        *after = number;
-        narrator.show(&event, number);
+    while let Some(Some((number, event))) = told.next().now_or_never() {
+        narrator.hear(&event, number, after);
     }
+    show_recorded(runtime, run, after, narrator).await?;
     Ok(info)
+}
+
+/// Shows what is on record of a run after a number.
+async fn show_recorded(
+    runtime: &Runtime,
+    run: &RunId,
+    after: &mut u64,
+    narrator: &mut Narrator,
+) -> Result<(), Failure> {
+    for (number, event) in runtime.events(run, *after, usize::MAX >> 1).await? {
+        narrator.hear(&event, Some(number), after);
+    }
+    Ok(())
 }
 
 /// Prints the events of a run.
@@ -181,10 +192,21 @@ struct Narrator {
 }
 
 impl Narrator {
-    fn show(&mut self, event: &RunEvent, number: u64) {
+    /// Shows an event, unless it was shown before.
+    fn hear(&mut self, event: &RunEvent, number: Option<u64>, after: &mut u64) {
+        match number {
+            Some(number) if number <= *after => {}
+            _ => self.show(event, number),
+        }
+        *after = number.map_or(*after, |it| it.max(*after));
+    }
+
+    fn show(&mut self, event: &RunEvent, number: Option<u64>) {
         if self.form == Form::Events {
             let mut document = json!(event);
-            document["id"] = json!(number);
+            if let Some(number) = number {
+                document["id"] = json!(number);
+            }
             self.voice.line(&document);
         }
         if self.form == Form::Text {
@@ -215,6 +237,7 @@ impl Narrator {
                     self.voice.aside(&format!("· {node}: {error}"), true);
                 }
             }
+            RunEvent::NodeTurn { .. } => {}
             RunEvent::RunResume {} => self.voice.aside("· continues where it was left", false),
             _ => self.voice.end_line(),
         }

@@ -42,8 +42,8 @@ fn is_meant(as_json: bool) -> Result<bool, Failure> {
 }
 
 fn shown(forgotten: ForgetReport) -> String {
-    let ForgetReport { runs, keys, definitions, cached } = forgotten;
-    let parts = [(runs, "run"), (keys, "start key"), (definitions, "definition"), (cached, "cached value")];
+    let ForgetReport { runs, definitions, cached } = forgotten;
+    let parts = [(runs, "run"), (definitions, "definition"), (cached, "cached value")];
     let some = parts.iter().filter(|it| it.0 > 0);
     let lines = some.map(|(n, what)| {
         let n = usize::try_from(*n).unwrap_or(usize::MAX);

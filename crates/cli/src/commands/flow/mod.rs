@@ -9,6 +9,7 @@ mod runs;
 mod setup;
 mod show;
 mod speakers;
+mod told;
 mod waits;
 
 use contexture_flow::Flow;

@@ -8,7 +8,9 @@ use contexture::{ProjectLibrary, flow_runtime};
 use contexture_flow::{Runtime, RuntimeConfig};
 use contexture_project::Project;
 use contexture_session::{Sessions, Tenant};
+use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 
+use super::told::{TellingLibrary, Told};
 use crate::args::{Globals, RunStoreArgs};
 use crate::error::Failure;
 use crate::setup::models::{self, Models};
@@ -21,6 +23,8 @@ use crate::stage::{agent_builder, session_config};
 pub(super) struct DriveSetup {
     pub(super) project: Arc<Project>,
     pub(super) runtime: Runtime,
+    /// What is told of the runs that are driven here.
+    pub(super) told: UnboundedReceiver<Told>,
     _telemetry: Telemetry,
 }
 
@@ -46,11 +50,13 @@ impl DriveSetup {
         let ports = contexture::session_ports(config.model.default.as_deref());
         let project = Arc::new(project);
         let sessions = Sessions::new(opened.store, ports, session_config(&config));
+        let (sender, told) = unbounded();
         let library = ProjectLibrary { project: Arc::clone(&project), agent };
+        let library = TellingLibrary { library, sender };
         let lease = Duration::from_secs(config.server.lease_seconds.max(1));
         let runtime_config = RuntimeConfig { lease, ..RuntimeConfig::default() };
-        let runtime = flow_runtime(library, sessions, opened.records, runtime_config);
+        let runtime = flow_runtime(library, sessions, opened.documents, runtime_config);
         let runtime = runtime.of_tenant(Tenant::parse(args.tenant.as_str())?);
-        Ok(Self { project, runtime, _telemetry: telemetry })
+        Ok(Self { project, runtime, told, _telemetry: telemetry })
     }
 }

@@ -79,6 +79,10 @@ fn line(event: &RunEvent) -> Option<(String, bool)> {
         RunEvent::NodeWait { node, wait, .. } => (format!("{node} waits as {}", wait.id), false),
         RunEvent::NodeAnswer { wait, value, .. } => (format!("{wait} is answered: {value}"), false),
         RunEvent::NodePull { node, ports, .. } => (format!("{node} asks for {}", ports.join(", ")), false),
+        RunEvent::NodeResume { node, .. } => (format!("{node} continues with its answer"), false),
+        RunEvent::NodeTurn { node, turn, .. } => {
+            (format!("{node} works in turn {} of {}", turn.turn, turn.thread), false)
+        }
         RunEvent::NodeRepeat { node, .. } => (format!("{node} is repeated"), false),
         RunEvent::NodeRetry { node, attempt, error, .. } => {
             (format!("{node} failed: {error}; attempt {attempt} begins"), true)

@@ -1,6 +1,6 @@
 //! `sessions archives`: shows what was summarised or left out, and which turns it covers.
 
-use contexture_history::{Archived, Body, Item, Summary};
+use contexture_history::{Archived, Body, Item, Summary, Visibility};
 use contexture_message::ErrorCode;
 use contexture_session::search::MAX_FOUND;
 use contexture_session::{ArchiveInfo, Head, SearchHit, Sessions, StoreError, Thread, ThreadId, ThreadKey};
@@ -170,14 +170,20 @@ async fn full(sessions: &Sessions, thread: &Thread, as_json: bool, screen: Scree
     Ok(Reply::styled(show::page(&head, &items, &said(&items), screen)))
 }
 
-/// Returns the items without records of turn starts and ends, which the headings show.
+/// Returns the items without records of turn starts and ends, which the headings show, and without what the log keeps
+/// for events, such as usage.
 fn said(items: &[Item]) -> Vec<&Item> {
-    items.iter().filter(|it| !matches!(it.body, Body::Change(_))).collect()
+    let is_record = |it: &Item| match it.body {
+        Body::Change(_) => true,
+        Body::Application(_) => it.visibility == Visibility::NONE,
+        _ => false,
+    };
+    items.iter().filter(|it| !is_record(it)).collect()
 }
 
 async fn head(sessions: &Sessions, thread: &ThreadId) -> Result<Head, Failure> {
     let key = ThreadKey { tenant: sessions.tenant().clone(), thread: thread.clone() };
-    let head = sessions.store().head(key).await?;
+    let head = Head::read(&**sessions.store(), &key).await?;
     Ok(head.ok_or_else(|| StoreError::no_thread(thread))?)
 }
 

@@ -7,7 +7,7 @@ mod transfer;
 mod upkeep;
 
 use contexture_history::TurnNo;
-use contexture_session::{Records, SessionId, SessionKey, Sessions, Tenant, Thread};
+use contexture_session::{SessionId, SessionKey, Sessions, Tenant, Thread};
 
 use crate::args::{Globals, SessionsArgs, SessionsCommand};
 use crate::error::Failure;
@@ -28,17 +28,16 @@ pub(super) fn run(args: &SessionsArgs, globals: &Globals, screen: Screen) -> Res
             SessionsCommand::Import { .. } => Missing::Create,
             _ => Missing::Refuse,
         };
-        let Opened { store, records } = open_both(&place, missing).await?;
+        let Opened { store, .. } = open_both(&place, missing).await?;
         let sessions =
             Sessions::new(store, contexture::session_ports(None), session_config(&root::config(globals)?.0));
-        dispatch(&args.command, &sessions.of_tenant(tenant), &*records, &place, globals, screen).await
+        dispatch(&args.command, &sessions.of_tenant(tenant), &place, globals, screen).await
     })?
 }
 
 async fn dispatch(
     command: &SessionsCommand,
     sessions: &Sessions,
-    records: &dyn Records,
     place: &Place,
     globals: &Globals,
     screen: Screen,
@@ -61,7 +60,7 @@ async fn dispatch(
             let start = transfer::start(rename.as_deref(), label.as_deref())?;
             transfer::fork(sessions, &session_id(id)?, at.as_deref(), start, as_json).await
         }
-        SessionsCommand::Delete { ids, yes } => upkeep::delete(sessions, records, ids, *yes, as_json).await,
+        SessionsCommand::Delete { ids, yes } => upkeep::delete(sessions, ids, *yes, as_json).await,
         SessionsCommand::Usage => upkeep::usage(sessions, as_json, screen).await,
         SessionsCommand::Vacuum => upkeep::vacuum(sessions, place, as_json).await,
         SessionsCommand::Recover { damaged, into } => upkeep::recover(damaged, into, as_json),

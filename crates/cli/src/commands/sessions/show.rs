@@ -10,8 +10,8 @@ use contexture_history::{
 };
 use contexture_message::{ErrorCode, Message, Part, Role, Tokens, ToolOutput};
 use contexture_session::{
-    Head, NewestTurns, SessionId, SessionKey, Sessions, Span, Store, StoreError, ThreadId, ThreadInfo,
-    ThreadKey, ThreadKind,
+    Head, LogKind, NewestTurns, SessionId, SessionKey, Sessions, Span, Store, StoreError, ThreadId,
+    ThreadInfo, ThreadKey,
 };
 
 use super::{session_id, spanned};
@@ -37,7 +37,7 @@ pub(in crate::commands) async fn run(
     let threads = sessions.store().threads(of_session.clone()).await?;
     let thread = thread(&threads, &of_session.session, args.thread.as_deref())?;
     let key = ThreadKey { tenant: of_session.tenant, thread };
-    let head = sessions.store().head(key.clone()).await?;
+    let head = Head::read(&**sessions.store(), &key).await?;
     let head = head.ok_or_else(|| StoreError::no_thread(&key.thread))?;
     let limit = match (args.limit, args.tokens) {
         (Some(count), _) if args.view == ViewArg::History => {
@@ -61,7 +61,7 @@ pub(in crate::commands) async fn run(
     let reply = Reply::styled(page(&head, &read, &shown, screen));
     let isolated: Vec<String> = threads
         .iter()
-        .filter(|it| it.kind == ThreadKind::Isolated)
+        .filter(|it| it.kind == LogKind::Isolated)
         .map(|it| format!("{}{}", it.thread, labelled(it)))
         .collect();
     Ok(match args.thread.is_none() && !isolated.is_empty() {
@@ -323,7 +323,7 @@ fn change(change: &Change, screen: Screen) -> String {
         Change::TurnBegan { key: Some(key) } => format!("the turn began, for the key {key}"),
         Change::TurnBegan { key: None } => "the turn began".to_owned(),
         Change::TurnResumed => "the turn goes on".to_owned(),
-        Change::TurnEnded { status, reason } => {
+        Change::TurnEnded { status, reason, .. } => {
             let status = status.as_str();
             reason
                 .as_ref()

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use contexture_history::{Seq, TurnNo};
 use contexture_session::{
-    Imported, SessionError, SessionId, SessionKey, SessionStart, Sessions, Span, StoreError, fork_session,
-    list_all,
+    Head, Imported, SessionError, SessionId, SessionKey, SessionStart, Sessions, Span, StoreError,
+    fork_session, list_all,
 };
 use serde_json::json;
 
@@ -175,7 +175,7 @@ async fn position(sessions: &Sessions, id: &SessionId, at: &str) -> Result<Seq, 
         return Err(failure.hint("write the number of an item, such as `12`, or a turn, such as `t3`"));
     };
     let main = SessionKey { tenant: sessions.tenant().clone(), session: id.clone() }.main();
-    let head = sessions.store().head(main.clone()).await?;
+    let head = Head::read(&**sessions.store(), &main).await?;
     let head = head.ok_or_else(|| StoreError::NotFound { what: "session", id: id.to_string() })?;
     if turn > head.state.turn {
         return Err(SessionError::NotInThread { thread: id.to_string(), what: format!("turn {turn}") }.into());

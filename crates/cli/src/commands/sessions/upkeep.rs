@@ -4,9 +4,7 @@ use contexture_message::ErrorCode;
 use std::fs;
 use std::path::Path;
 
-use contexture::SystemTime;
-use contexture_flow::delete_session;
-use contexture_session::{Records, SessionId, SessionKey, Sessions, StoreError, Time, Usage};
+use contexture_session::{SessionId, SessionKey, Sessions, StoreError, Usage};
 use contexture_store_sqlite::SqliteStore;
 use serde_json::json;
 
@@ -25,7 +23,6 @@ use crate::terminal::table::{Align, Cell, Table};
 /// Removes sessions, if all of them exist and the user confirms.
 pub(super) async fn delete(
     sessions: &Sessions,
-    records: &dyn Records,
     ids: &[String],
     yes: bool,
     as_json: bool,
@@ -45,7 +42,7 @@ pub(super) async fn delete(
         return Ok(Reply::styled("Nothing is deleted."));
     }
     for id in &found {
-        delete_session(sessions, records, id, SystemTime.now()).await?;
+        sessions.delete(id).await?;
     }
     if as_json {
         return Ok(Reply::json(json!({"deleted": found})));

@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use contexture_agent::{AgentError, Pending};
 use contexture_message::ErrorCode;
-use contexture_session::{Policy, ThreadId};
+use contexture_session::{Guard, Policy, ThreadId};
 
 use super::task::cancelled;
-use super::{DriveOutcome, Driver, Ending, Outputs};
-use crate::run::record::marks;
+use super::{Driver, Ending, Outputs};
 use crate::run::state::{Phase, State};
 use crate::{NodeError, RunError, RunEvent, RunStatus, Services};
 
 impl Driver {
     /// Records the end of the run.
-    pub(super) async fn end(mut self) -> Result<DriveOutcome, RunError> {
+    pub(super) async fn end_run(&mut self) -> Result<(), RunError> {
         let stalled = |state: &State| {
             let (node, message) = state.stalled(&self.flow)?;
             Some(Ending::Failed { node, error: NodeError::new(ErrorCode::FlowStalled, message) })
@@ -27,10 +26,6 @@ impl Driver {
         };
         let (services, approvals) = (Arc::clone(&self.services), self.approvals());
         for idx in self.state.active.clone() {
-            if let Some(Phase::Waiting { wait, .. }) = self.phase(idx) {
-                let wait = self.guard.keys.wait(wait);
-                self.batch.deletes.push(wait);
-            }
             self.end_node(idx, Outputs::new(), Some(cancelled()));
         }
         let outputs = self.state.results();
@@ -38,16 +33,14 @@ impl Driver {
         (self.run_record.status, self.run_record.node, self.run_record.error) =
             (status, node.clone(), error.clone());
         self.record_event(RunEvent::RunEnd { status, outputs, node, error });
-        let marks = marks(&*self.guard.records, &self.guard.keys).await?;
-        self.batch.deletes.extend(marks);
-        self.batch.deletes.push(self.guard.keys.fence(self.guard.epoch));
-        self.leave(State::default()).await?;
+        self.state = State::default();
+        while !self.append(Guard::Release { fence: self.fence }).await? {}
         for (thread, approval) in approvals {
             // The approval can no longer be given. If the turn can't be closed now, the next turn of the thread closes
             // it.
             let _ = close_turn(&services, &thread, &approval).await;
         }
-        Ok(DriveOutcome::Over)
+        Ok(())
     }
 
     /// Lists the approvals that nodes wait for, with their threads.
@@ -62,44 +55,29 @@ impl Driver {
         asked.collect()
     }
 
-    /// Releases the run until an answer arrives.
-    pub(super) async fn release(mut self) -> Result<DriveOutcome, RunError> {
-        let waiting = self.state.active.iter().filter_map(|idx| match self.phase(*idx) {
-            Some(Phase::Waiting { wait, .. }) => Some(wait.clone()),
-            _ => None,
-        });
-        let waits: Vec<String> = waiting.collect();
+    /// Releases the run until an answer arrives. Returns false if something has just arrived.
+    pub(super) async fn release(&mut self) -> Result<bool, RunError> {
+        let waits: Vec<String> = self.state.waits().into_iter().map(|it| it.id).collect();
         if waits.is_empty() {
             // Nodes pull inputs that can never arrive.
-            return self.end_stalled().await;
+            return self.end_stalled().await.map(|()| true);
         }
         self.record_event(RunEvent::RunWait { waits });
         self.run_record.status = RunStatus::Waiting;
-        self.run_record.outputs = self.state.results();
-        let state = std::mem::take(&mut self.state);
-        let taken = self.run_record.taken;
-        self.leave(state).await?;
-        Ok(DriveOutcome::Waiting { taken })
+        let is_released = self.append(Guard::Release { fence: self.fence }).await?;
+        if !is_released {
+            self.run_record.status = RunStatus::Running;
+            self.batch.pop();
+        }
+        Ok(is_released)
     }
 
-    pub(super) async fn end_stalled(mut self) -> Result<DriveOutcome, RunError> {
+    async fn end_stalled(&mut self) -> Result<(), RunError> {
         let blocked = || self.state.blocked(&self.flow, &self.run_context);
         let (node, message) = self.state.stalled(&self.flow).or_else(blocked).unwrap_or_default();
         let error = NodeError::new(ErrorCode::FlowStalled, message);
         self.ending = Some(Ending::Failed { node, error });
-        self.end().await
-    }
-
-    pub(super) async fn leave(mut self, state: State) -> Result<(), RunError> {
-        let mut batch = self.take_batch();
-        // The log has no other writer, so the numbers are known before it is written.
-        self.run_record.upto =
-            self.run_record.upto.saturating_add(u64::try_from(batch.events.len()).unwrap_or(u64::MAX));
-        self.run_record.is_driven = false;
-        self.run_record.state = state;
-        batch.puts.push(self.run_record.document(&self.guard.keys, self.guard.time.now()));
-        batch.deletes.push(self.guard.keys.due());
-        self.write(batch).await.map(|_| ())
+        self.end_run().await
     }
 }
 

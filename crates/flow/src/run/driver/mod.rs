@@ -2,8 +2,10 @@
 //!
 //! Everything is logged before it takes effect: a node executes after the record of its start is durable, and its
 //! outputs are durable before another node uses them. The end of one node and the start of the next are one commit.
+//!
+//! The driver holds the lease of the log, so nobody else drives the run. Others may append answers and a cancellation;
+//! the driver takes them in before it appends anything itself.
 
-mod emitted;
 mod ending;
 mod outcome;
 mod task;
@@ -15,36 +17,45 @@ use std::time::Duration;
 
 use contexture_agent::CancellationToken;
 use contexture_compose::BoxFuture;
+use contexture_history::Seq;
 use contexture_message::ErrorCode;
+use contexture_session::{Append, Fence, Guard, LogState};
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::stream::FuturesUnordered;
 use tracing::Instrument;
 
-use self::emitted::EmittedEvents;
 use self::task::{Attempt, attempt, check_inputs, delay};
 use super::error::RunError;
-use super::record::commit::{Batch, WriteGuard};
-use super::record::{RunRecord, replay};
+use super::record::log::{Entry, RunLog};
+use super::record::{RunRecord, StoredRun};
 use super::state::ready::RunContext;
 use super::state::{Active, Phase, State};
 use crate::node::{EmittedEvent, EventSink};
-use crate::{EventContext, Flow, NodeError, PortValue, RunEvent, Services, Step};
+use crate::{EventContext, Flow, NodeError, PortValue, RunEvent, RunStatus, Services, Step};
 
 pub(super) type Outputs = BTreeMap<String, PortValue>;
 type Work = BoxFuture<'static, (usize, Result<Step, NodeError>)>;
 
+/// The state is written after so many events at the latest: a replay starts from it.
+const STATE_EVERY: u64 = 256;
+
 /// Drives one run, as long as there is something to do.
 pub(crate) struct Driver {
-    pub(super) guard: WriteGuard,
+    pub(super) log: RunLog,
+    /// The lease that it holds.
+    pub(super) fence: Fence,
+    /// The end of the log, as far as it is in the state.
+    pub(super) end: Seq,
     pub(super) flow: Flow,
     pub(super) services: Arc<Services>,
     pub(super) config: RuntimeConfig,
     pub(super) run_context: RunContext,
     pub(super) run_record: RunRecord,
+    /// Whether the stored record does not say that the run is running.
+    must_save: bool,
     pub(super) state: State,
-    /// Events and documents that are not recorded yet.
-    pub(super) batch: Batch,
-    pub(super) emitted: EmittedEvents,
+    /// Events that are not recorded yet.
+    pub(super) batch: Vec<RunEvent>,
     pub(super) tasks: FuturesUnordered<Work>,
     /// Nodes that are being executed.
     pub(super) working: BTreeSet<usize>,
@@ -62,48 +73,43 @@ pub(super) enum Ending {
     Failed { node: String, error: NodeError },
 }
 
-/// Why a driver stops driving a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DriveOutcome {
-    /// The run ended.
-    Over,
-    /// Everything waits for an answer.
-    Waiting {
-        /// How much of the inbox it had taken.
-        taken: u64,
-    },
-    /// The driver was asked to release the run.
-    Stopped,
-}
-
 impl Driver {
-    /// Takes a run up where its log ends.
+    /// Takes a run up where its log ends. Returns `None` if it is over.
     pub(crate) async fn open(
-        guard: WriteGuard,
+        log: RunLog,
         flow: Flow,
         services: Arc<Services>,
         config: RuntimeConfig,
-        mut run_record: RunRecord,
-        is_taken_over: bool,
-    ) -> Result<Self, RunError> {
-        let mut state = std::mem::take(&mut run_record.state).restored();
-        if state.nodes.is_empty() {
-            state = State::new(&flow);
+        mut stored: StoredRun,
+    ) -> Result<Option<Self>, RunError> {
+        let is_left = stored.is_left();
+        let owner = log.names.next().into();
+        let fence = log.lease(Guard::Acquire { owner, ttl: config.lease }).await?;
+        // Another driver may have had the run since it was read.
+        log.catch_up(&mut stored).await?;
+        let StoredRun { record: mut run_record, end, events, .. } = stored;
+        if run_record.status.is_over() {
+            log.lease(Guard::Release { fence }).await?;
+            return Ok(None);
         }
-        run_record.upto = replay(&*guard.records, &guard.keys, &flow, &mut state, run_record.upto).await?;
-        let run_context =
-            RunContext { input: Arc::clone(&run_record.input), main: guard.keys.run.session().main() };
+        let must_save = run_record.status != RunStatus::Running;
+        run_record.status = RunStatus::Running;
+        let mut state = std::mem::take(&mut run_record.state).restored(&flow);
+        events.iter().for_each(|it| state.apply(&flow, it));
+        let run_context = RunContext { input: Arc::clone(&run_record.input), main: log.run.session().main() };
         let (event_sender, event_receiver) = unbounded();
         let mut driver = Self {
-            emitted: EmittedEvents::default(),
-            guard,
+            log,
+            fence,
+            end,
             flow,
             services,
             config,
             run_context,
             run_record,
+            must_save,
             state,
-            batch: Batch::default(),
+            batch: Vec::new(),
             tasks: FuturesUnordered::new(),
             working: BTreeSet::new(),
             event_sender,
@@ -111,11 +117,11 @@ impl Driver {
             ending: None,
             cancel: CancellationToken::new(),
         };
-        if is_taken_over {
+        if is_left {
             driver.record_event(RunEvent::RunResume {});
         }
         driver.recover_orphans();
-        Ok(driver)
+        Ok(Some(driver))
     }
 
     /// Recovers nodes orphaned by a lost driver.
@@ -140,27 +146,31 @@ impl Driver {
     }
 
     /// Drives the run until it is over, waits, or is to be left.
-    pub(crate) async fn drive(mut self, stop: CancellationToken) -> Result<DriveOutcome, RunError> {
+    pub(crate) async fn drive(mut self, stop: CancellationToken) -> Result<(), RunError> {
         let mut sources = self.wake_sources(stop);
-        self.take_messages().await?;
         // A node had failed when the previous driver was lost. Nodes also fail when a run is cancelled, so a
         // cancellation takes precedence.
-        if let Some((node, error)) = self.state.failure.clone() {
+        if self.state.cancelled {
+            self.stop_with(Ending::Cancelled);
+        } else if let Some((node, error)) = self.state.failure.clone() {
             self.stop_with(Ending::Failed { node, error });
         }
         loop {
             self.begin_ready();
             if self.is_idle() {
                 if self.state.active.is_empty() || self.ending.is_some() {
-                    return self.end().await;
+                    return self.end_run().await;
                 }
-                return self.release().await;
+                if self.release().await? {
+                    return Ok(());
+                }
+                continue;
             }
             self.flush().await?;
             self.start_tasks();
             let wakeup = self.next_wakeup(&mut sources).await;
-            if let Some(outcome) = self.handle_wakeup(wakeup, &mut sources).await? {
-                return Ok(outcome);
+            if self.handle_wakeup(wakeup, &mut sources).await? {
+                return Ok(());
             }
         }
     }
@@ -172,8 +182,9 @@ impl Driver {
         self.tasks.is_empty() && (self.ending.is_some() || !self.state.active.iter().any(is_runnable))
     }
 
-    /// Records the nodes that start now.
+    /// Records the nodes that continue or start now.
     pub(super) fn begin_ready(&mut self) {
+        self.resume_answered();
         while self.ending.is_none() {
             let Some(start) = self.state.next_start(&self.flow, &self.run_context) else { return };
             let RunEvent::NodeStart { node, firing, .. } = &start else { return };
@@ -189,6 +200,17 @@ impl Driver {
         }
     }
 
+    /// Records that nodes continue with their answers: one that is not repeatable does so once.
+    fn resume_answered(&mut self) {
+        let is_answered = |idx: &usize| self.ending.is_none() && self.phase(*idx) == Some(&Phase::Answered);
+        let answered: Vec<usize> = self.state.active.iter().copied().filter(is_answered).collect();
+        for idx in answered {
+            let Some(node) = self.flow.node(idx).map(|it| Arc::clone(&it.id)) else { continue };
+            let firing = self.state.nodes[idx].fired;
+            self.record_event(RunEvent::NodeResume { node, firing });
+        }
+    }
+
     /// A pulled node asks for what leads to it from other pulled nodes.
     pub(super) fn pull_inputs(&mut self, node: &Arc<str>, firing: u32) {
         let Some(idx) = self.flow.idx_of(node) else { return };
@@ -201,38 +223,58 @@ impl Driver {
 
     pub(super) fn record_event(&mut self, event: RunEvent) {
         self.state.apply(&self.flow, &event);
-        self.batch.events.push(event);
+        self.batch.push(event);
     }
 
     /// Makes everything durable that has happened.
     pub(super) async fn flush(&mut self) -> Result<(), RunError> {
-        if self.batch.is_empty() && !self.emitted.is_due {
-            return Ok(());
-        }
-        let batch = self.take_batch();
-        if let Some(number) = self.write(batch).await? {
-            self.run_record.upto = number;
-        }
+        let guard = Guard::Hold { fence: self.fence, ttl: self.config.lease };
+        while !self.batch.is_empty() && !self.append(guard.clone()).await? {}
         Ok(())
     }
 
-    /// Writes a batch, and reports the recorded events to the library.
-    pub(super) async fn write(&mut self, batch: Batch) -> Result<Option<u64>, RunError> {
-        let events = batch.events.clone();
-        let library = Arc::clone(&self.services.library);
-        let WriteGuard { keys, time, .. } = &self.guard;
-        let about = EventContext { tenant: &keys.tenant, run: &keys.run, flow: &self.flow, at: time.now() };
-        let number = self.guard.write(batch, library.extra_records(about, &events)).await?;
-        events.iter().for_each(|it| library.on_event(&self.flow, it));
-        Ok(number)
+    /// Appends the batch, and tells the library of it. If others have appended something, takes that in instead and
+    /// returns false.
+    pub(super) async fn append(&mut self, guard: Guard) -> Result<bool, RunError> {
+        let upto = self.end.plus(u64::try_from(self.batch.len()).unwrap_or(u64::MAX));
+        let is_old = upto.0.saturating_sub(self.run_record.upto) >= STATE_EVERY;
+        let is_due = self.must_save || is_old || matches!(guard, Guard::Release { .. });
+        let state = is_due.then(|| self.log_state(upto));
+        let entries = self.batch.iter().cloned().map(Entry::Event);
+        // A turn that the log does not name is named when its node is repeated.
+        let lazy = !is_due && self.batch.iter().all(|it| matches!(it, RunEvent::NodeTurn { .. }));
+        let append = Append { state, lazy, ..self.log.draft(self.end, entries, guard) };
+        let Some(appended) = self.log.append(append).await? else {
+            self.take_entries().await?;
+            return Ok(false);
+        };
+        if is_due {
+            (self.run_record.upto, self.must_save) = (upto.0, false);
+        }
+        let numbers = (1..).map(|it| self.end.plus(it).0);
+        numbers.zip(&self.batch).for_each(|(number, event)| self.tell(Some(number), event));
+        self.batch.clear();
+        self.end = appended.end;
+        Ok(true)
     }
 
-    /// Returns what must be written, emitted events first since they happened first.
-    pub(super) fn take_batch(&mut self) -> Batch {
-        let mut batch = std::mem::take(&mut self.batch);
-        let emitted = self.emitted.take(&self.flow);
-        batch.events.splice(0..0, emitted);
-        batch
+    /// Returns what is kept of the run after a position.
+    fn log_state(&mut self, upto: Seq) -> LogState {
+        if !self.run_record.status.is_over() {
+            self.run_record.outputs = self.state.results();
+        }
+        let state = std::mem::take(&mut self.state);
+        let record = RunRecord { upto: upto.0, state, ..self.run_record.clone() };
+        let log_state = record.log_state(self.log.time.now());
+        self.state = record.state;
+        log_state
+    }
+
+    /// Tells the library of an event.
+    pub(super) fn tell(&self, number: Option<u64>, event: &RunEvent) {
+        let RunLog { run, key, .. } = &self.log;
+        let about = EventContext { tenant: &key.tenant, run, flow: &self.flow, number };
+        self.services.library.on_event(about, event);
     }
 
     /// Executes nodes that have no task yet. Several answers may arrive together, so there may be more nodes than
@@ -258,7 +300,7 @@ impl Driver {
                 flow: Arc::clone(&self.flow.0.name),
                 node: Arc::clone(&node.id),
                 lazy: Arc::clone(&node.lazy),
-                run: self.guard.keys.run.clone(),
+                run: self.log.run.clone(),
                 active: active.clone(),
                 thread: active.thread.clone().unwrap_or_else(|| self.run_context.main.clone()),
                 services: Arc::clone(&self.services),

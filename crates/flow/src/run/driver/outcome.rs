@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use contexture_message::ErrorCode;
-use contexture_session::Document;
 
 use super::{Driver, Ending, Outputs};
 use crate::lower::{DONE, ERROR};
+use crate::node::EmittedEvent;
 use crate::port::weight::{MAX_WEIGHT, check_depth};
-use crate::run::record::inbox::wait_id;
-use crate::run::record::written;
 use crate::{NodeError, OnError, PortValue, Question, RunEvent, Step, Wait};
 
 /// How many values may wait at one input.
@@ -21,7 +19,7 @@ impl Driver {
         self.working.remove(&idx);
         // Events that it emitted before go before its end.
         while let Ok(event) = self.event_receiver.try_recv() {
-            self.emitted.add(event);
+            self.hear(event);
         }
         match done {
             Ok(Step::Done(outputs)) => self.finish(idx, outputs),
@@ -29,6 +27,20 @@ impl Driver {
             Ok(Step::Pull(ports)) => self.pull(idx, ports),
             Err(error) => self.retry_or_fail(idx, error),
         }
+    }
+
+    /// Tells the library what a node emits, and records the turn that it works in.
+    pub(super) fn hear(&mut self, emitted: EmittedEvent) {
+        let EmittedEvent { node: idx, turn, event } = emitted;
+        let Some(node) = self.flow.node(idx).map(|it| Arc::clone(&it.id)) else { return };
+        let active = self.state.nodes[idx].active.as_ref();
+        if let (Some(turn), Some(active)) = (&turn, active)
+            && active.turn.as_ref() != Some(turn)
+        {
+            let (node, firing, turn) = (Arc::clone(&node), active.firing, turn.clone());
+            self.record_event(RunEvent::NodeTurn { node, firing, turn });
+        }
+        self.tell(None, &RunEvent::NodeEvent { node, turn, event });
     }
 
     pub(super) fn finish(&mut self, idx: usize, mut outputs: Outputs) {
@@ -86,12 +98,9 @@ impl Driver {
                 .fail(idx, NodeError::new(ErrorCode::FlowValueTooDeep, format!("its question: {why}")));
         }
         let (Some(node), Some(active)) = (self.flow.node(idx), &self.state.nodes[idx].active) else { return };
-        let id = wait_id(&node.id, active.firing, active.n_waits);
+        let id = Wait::id_of(&node.id, active.firing, active.n_waits);
         let (firing, node) = (active.firing, Arc::clone(&node.id));
         let wait = Wait { id, node: node.to_string(), asked };
-        let document =
-            Document { key: self.guard.keys.wait(&wait.id), at: self.guard.time.now(), data: written(&wait) };
-        self.batch.puts.push(document);
         self.record_event(RunEvent::NodeWait { node, firing, wait });
     }
 

@@ -1,20 +1,16 @@
-//! What wakes a driver, and how it reacts: finished nodes, emitted events, inbox messages and timers.
+//! What wakes a driver, and how it reacts: finished nodes, emitted events, what others append, and timers.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_agent::CancellationToken;
 use contexture_compose::BoxFuture;
-use contexture_history::Timestamp;
-use contexture_session::{StoreError, pages};
-use futures::{FutureExt, StreamExt, TryStreamExt as _};
+use contexture_history::Seq;
+use contexture_session::{Guard, StoreError};
+use futures::{FutureExt, StreamExt};
 
-use super::{DriveOutcome, Driver, Ending};
-use crate::keys::CANCEL;
+use super::{Driver, Ending};
 use crate::node::EmittedEvent;
-use crate::run::record::inbox::InboxMessage;
-use crate::run::record::parsed;
-use crate::run::state::Phase;
+use crate::run::record::log::Entry;
 use crate::{NodeError, RunError, RunEvent, Step};
 
 /// The code of a [`StoreError::Unavailable`].
@@ -24,16 +20,16 @@ const STORE_UNAVAILABLE: &str = "store_unavailable";
 pub(super) enum Wakeup {
     Done(usize, Result<Step, NodeError>),
     Emitted(EmittedEvent),
-    Messages,
+    Changed,
     Beat,
-    FlushEmitted,
     Grace,
     Stop,
 }
 
 /// The futures that wake a driver, besides its tasks.
 pub(super) struct WakeSources {
-    messages: BoxFuture<'static, ()>,
+    /// The log has grown beyond this position.
+    changed: (Seq, BoxFuture<'static, ()>),
     beat: BoxFuture<'static, ()>,
     stop: BoxFuture<'static, ()>,
     grace: Option<BoxFuture<'static, ()>>,
@@ -42,32 +38,30 @@ pub(super) struct WakeSources {
 impl Driver {
     pub(super) fn wake_sources(&self, stop: CancellationToken) -> WakeSources {
         let stop = Box::pin(stop.cancelled_owned());
-        WakeSources { messages: self.next_message(), beat: self.next_beat(), stop, grace: None }
+        WakeSources { changed: self.next_change(), beat: self.next_beat(), stop, grace: None }
     }
 
-    pub(super) fn next_message(&self) -> BoxFuture<'static, ()> {
-        let (records, inbox, taken) =
-            (Arc::clone(&self.guard.records), self.guard.keys.inbox(), self.run_record.taken);
-        let time = Arc::clone(&self.guard.time);
-        Box::pin(async move {
-            if records.grown(inbox, taken).await.is_err() {
+    fn next_change(&self) -> (Seq, BoxFuture<'static, ()>) {
+        let (log, end) = (self.log.clone(), self.end);
+        let changed = async move {
+            if log.store.changed(log.key, end).await.is_err() {
                 // The store can't be reached: retrying immediately would only add load.
-                time.sleep(Duration::from_secs(1)).await;
+                log.time.sleep(Duration::from_secs(1)).await;
             }
-        })
+        };
+        (end, Box::pin(changed))
     }
 
     pub(super) fn next_beat(&self) -> BoxFuture<'static, ()> {
-        self.guard.time.sleep(self.config.lease / 3)
+        self.log.time.sleep(self.config.lease / 3)
     }
 
     pub(super) async fn next_wakeup(&mut self, sources: &mut WakeSources) -> Wakeup {
-        let mut flush_timer = self.emitted.due(&self.guard.time);
         std::future::poll_fn(|cx| {
             use std::task::Poll::{Pending, Ready};
             // Tasks come last: fast ones are always ready and would starve the other sources.
-            if sources.messages.poll_unpin(cx).is_ready() {
-                return Ready(Wakeup::Messages);
+            if sources.changed.1.poll_unpin(cx).is_ready() {
+                return Ready(Wakeup::Changed);
             }
             if sources.beat.poll_unpin(cx).is_ready() {
                 return Ready(Wakeup::Beat);
@@ -81,11 +75,6 @@ impl Driver {
             if let Ready(Some(event)) = self.event_receiver.poll_next_unpin(cx) {
                 return Ready(Wakeup::Emitted(event));
             }
-            if let Some(timer) = flush_timer.as_mut()
-                && timer.poll_unpin(cx).is_ready()
-            {
-                return Ready(Wakeup::FlushEmitted);
-            }
             match sources.grace.as_mut().map(|it| it.poll_unpin(cx).is_ready()) {
                 Some(true) => Ready(Wakeup::Grace),
                 _ => Pending,
@@ -94,67 +83,73 @@ impl Driver {
         .await
     }
 
+    /// Returns whether the run is left.
     pub(super) async fn handle_wakeup(
         &mut self,
         wakeup: Wakeup,
         sources: &mut WakeSources,
-    ) -> Result<Option<DriveOutcome>, RunError> {
+    ) -> Result<bool, RunError> {
         match wakeup {
             Wakeup::Done(_, Err(error)) if error.code == STORE_UNAVAILABLE => {
                 return Err(store_unavailable(error));
             }
             Wakeup::Done(idx, done) => self.done(idx, done),
-            Wakeup::Emitted(event) => self.emitted.add(event),
-            Wakeup::Messages => {
-                self.take_messages().await?;
-                sources.messages = self.next_message();
+            Wakeup::Emitted(event) => self.hear(event),
+            Wakeup::Changed => {
+                // What the driver has appended itself since it began to wait is no news.
+                if sources.changed.0 == self.end {
+                    self.take_entries().await?;
+                }
+                sources.changed = self.next_change();
             }
             Wakeup::Beat => {
-                self.guard.beat(self.guard.time.now()).await?;
+                self.renew(Guard::Hold { fence: self.fence, ttl: self.config.lease }).await?;
                 sources.beat = self.next_beat();
             }
-            Wakeup::FlushEmitted => self.emitted.is_due = true,
             Wakeup::Grace => self.tasks.clear(),
             Wakeup::Stop => {
-                self.emitted.is_due = true;
-                self.flush().await?;
-                // Releases the lease, so the next driver need not wait for it to expire.
-                self.guard.beat(Timestamp(0)).await?;
-                return Ok(Some(DriveOutcome::Stopped));
+                // The next driver need not wait for the lease to expire.
+                self.renew(Guard::Release { fence: self.fence }).await?;
+                return Ok(true);
             }
         }
         if self.ending.is_some() && sources.grace.is_none() {
-            sources.grace = Some(self.guard.time.sleep(self.config.grace));
+            sources.grace = Some(self.log.time.sleep(self.config.grace));
         }
-        Ok(None)
+        Ok(false)
     }
 
-    /// Takes messages from the inbox.
-    pub(super) async fn take_messages(&mut self) -> Result<(), RunError> {
-        let records = Arc::clone(&self.guard.records);
-        let mut inbox = pages::records_after(&*records, self.guard.keys.inbox(), self.run_record.taken);
-        while let Some(record) = inbox.try_next().await? {
-            self.run_record.taken = record.number;
-            self.take_message(parsed(&self.guard.keys, &record.data)?);
+    /// Extends or releases the lease. A brief outage of the store is no reason to stop working.
+    async fn renew(&mut self, guard: Guard) -> Result<(), RunError> {
+        match self.log.lease(guard).await {
+            Err(RunError::Store(StoreError::Unavailable { .. })) => Ok(()),
+            done => done.map(|_| ()),
+        }
+    }
+
+    /// Takes in what others have appended: answers and a cancellation.
+    pub(super) async fn take_entries(&mut self) -> Result<(), RunError> {
+        for (seq, entry) in self.log.entries(self.end).await? {
+            match entry {
+                None => {}
+                Some(Entry::Cancel) => {
+                    self.state.cancelled = true;
+                    self.stop_with(Ending::Cancelled);
+                }
+                Some(Entry::Event(event @ RunEvent::NodeAnswer { .. })) => {
+                    self.state.apply(&self.flow, &event);
+                    // In the log it stands before the starts that are not recorded yet.
+                    let n_started = self.batch.iter().filter(|it| matches!(it, RunEvent::NodeStart { .. }));
+                    self.state.steps =
+                        self.state.steps.max(u32::try_from(n_started.count()).unwrap_or(u32::MAX));
+                    self.tell(Some(seq.0), &event);
+                }
+                // The run was taken over.
+                Some(Entry::Event(_)) => return Err(RunError::Driven { run: self.log.run.to_string() }),
+            }
+            self.end = seq;
         }
         Ok(())
-    }
-
-    pub(super) fn take_message(&mut self, message: InboxMessage) {
-        let (wait, value) = match message {
-            InboxMessage::Answer { wait, value } => (wait, value),
-            InboxMessage::Cancel => {
-                self.batch.deletes.push(self.guard.keys.mark(CANCEL));
-                return self.stop_with(Ending::Cancelled);
-            }
-        };
-        self.batch.deletes.push(self.guard.keys.mark(&wait));
-        let waits = |idx: &&usize| matches!(self.phase(**idx), Some(Phase::Waiting { wait: own, .. }) if *own == wait);
-        // A wait answered before the driver was lost is already in the log, and is not open any more.
-        let Some(idx) = self.state.active.iter().find(waits).copied() else { return };
-        let Some(node) = self.flow.node(idx).map(|it| Arc::clone(&it.id)) else { return };
-        let firing = self.state.nodes[idx].fired;
-        self.record_event(RunEvent::NodeAnswer { node, firing, wait, value });
     }
 }
 

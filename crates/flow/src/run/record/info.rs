@@ -37,7 +37,7 @@ pub struct RunInfo {
     /// The time of the start.
     #[serde(serialize_with = "as_text")]
     pub created: Timestamp,
-    /// When a driver last took or released it.
+    /// The time of the last entry in its log.
     #[serde(serialize_with = "as_text")]
     pub updated: Timestamp,
 }

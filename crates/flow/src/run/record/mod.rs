@@ -1,29 +1,25 @@
-//! The document with the state of a run, and how it is read.
+//! The stored state of a run.
 //!
-//! It is written when a driver takes the run up and when it lets it go. In between, the log is ahead of it: its state
-//! is that after the record `upto`.
+//! It is kept beside the log: written when a driver continues a waiting run, when it lets a run go, and now and then in
+//! between. The log may be ahead of it: the state is that after the item `upto`.
 
-pub(super) mod commit;
-pub(super) mod inbox;
 pub(super) mod info;
-pub(super) mod start_key;
+pub(super) mod log;
+pub(super) mod messages;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use contexture_history::Timestamp;
-use contexture_session::{Document, DocumentKey, DocumentList, Records, StoreError, pages};
-use futures::TryStreamExt as _;
-use futures::future::ready;
-use serde::de::DeserializeOwned;
+use contexture_history::{Seq, Timestamp};
+use contexture_session::{Lease, LogHead, LogState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::info::RunInfo;
+use self::log::Entry;
 use super::error::RunError;
 use super::state::State;
-use crate::keys::{self, CANCEL, Keys};
-use crate::{Flow, NodeError, RunEvent, RunStatus, Wait};
+use crate::{NodeError, RunEvent, RunId, RunStatus, Wait};
 
 /// The stored state of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,15 +27,9 @@ pub(crate) struct RunRecord {
     pub(crate) flow: String,
     pub(crate) fingerprint: String,
     pub(crate) status: RunStatus,
-    /// The number of the driver that may write: drivers are numbered, and only the newest one may write.
-    pub(crate) epoch: u64,
-    /// Whether a driver has the run, alive or not.
-    pub(crate) is_driven: bool,
     pub(crate) input: Arc<Value>,
-    /// The record of the log that the state is after.
+    /// The position in the log that the state is after.
     pub(crate) upto: u64,
-    /// How much of the inbox was taken.
-    pub(crate) taken: u64,
     pub(crate) state: State,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) outputs: BTreeMap<String, Value>,
@@ -47,9 +37,6 @@ pub(crate) struct RunRecord {
     pub(crate) node: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<NodeError>,
-    /// The idempotency key that it was begun with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) key: Option<String>,
     pub(crate) created: Timestamp,
 }
 
@@ -58,8 +45,6 @@ pub(crate) struct RunRecord {
 pub(crate) struct PartialRunRecord {
     pub(crate) fingerprint: String,
     status: Value,
-    #[serde(default)]
-    pub(crate) key: Option<String>,
 }
 
 impl PartialRunRecord {
@@ -74,107 +59,113 @@ impl PartialRunRecord {
 }
 
 impl RunRecord {
-    pub(crate) fn document(&self, keys: &Keys, at: Timestamp) -> Document {
-        Document { key: keys.run(), at, data: written(self) }
+    /// Returns what a store keeps of it.
+    pub(crate) fn log_state(&self, updated: Timestamp) -> LogState {
+        LogState {
+            end: Seq(self.upto),
+            turns: 0,
+            updated,
+            needs_writer: self.status == RunStatus::Running,
+            // It is plain data: its maps have names as keys.
+            json: serde_json::to_string(self).unwrap_or_default(),
+        }
+    }
+}
+
+/// A run as it is stored: its record, and what the log has since.
+#[derive(Debug)]
+pub(crate) struct StoredRun {
+    pub(crate) run: RunId,
+    pub(crate) record: RunRecord,
+    pub(crate) updated: Timestamp,
+    /// The lease that a driver has or had when it was lost.
+    pub(crate) lease: Option<Lease>,
+    /// The end of the log, as far as it was read.
+    pub(crate) end: Seq,
+    /// The events since the record.
+    pub(crate) events: Vec<RunEvent>,
+    pub(crate) waits: Vec<Wait>,
+}
+
+impl StoredRun {
+    pub(crate) fn read(head: LogHead) -> Result<Self, RunError> {
+        let run = RunId::of_log(&head.info.thread);
+        let record: RunRecord = serde_json::from_str(&head.state).map_err(|err| damaged(&run, &err))?;
+        let (end, waits) = (Seq(record.upto), record.state.waits());
+        Ok(Self {
+            run,
+            record,
+            updated: head.info.updated,
+            lease: head.lease,
+            end,
+            events: Vec::new(),
+            waits,
+        })
     }
 
-    pub(crate) fn info(&self, keys: &Keys, updated: Timestamp, waits: Vec<Wait>) -> RunInfo {
+    /// Takes in the next entry of the log.
+    pub(crate) fn take(&mut self, seq: Seq, entry: Option<Entry>) {
+        self.end = seq;
+        let event = match entry {
+            Some(Entry::Event(event)) => event,
+            Some(Entry::Cancel) => return self.record.state.cancelled = true,
+            None => return,
+        };
+        match &event {
+            RunEvent::NodeWait { wait, .. } => self.waits.push(wait.clone()),
+            RunEvent::NodeAnswer { wait, .. } => self.waits.retain(|it| it.id != *wait),
+            RunEvent::RunEnd { status, outputs, node, error } => {
+                self.waits.clear();
+                self.record.status = *status;
+                self.record.outputs.clone_from(outputs);
+                (self.record.node, self.record.error) = (node.clone(), error.clone());
+            }
+            _ => {}
+        }
+        self.events.push(event);
+    }
+
+    /// Whether a driver has the run.
+    pub(crate) fn is_driven(&self) -> bool {
+        !self.record.status.is_over() && self.lease.as_ref().is_some_and(|it| it.live)
+    }
+
+    /// Whether an earlier driver has left the run in the middle of something.
+    pub(crate) fn is_left(&self) -> bool {
+        let has_begun = self.record.state.has_begun() || !self.events.is_empty();
+        self.lease.is_some() || (self.record.status == RunStatus::Running && has_begun)
+    }
+
+    /// Returns the status: a waiting run that somebody drives, or that has all its answers, is running.
+    pub(crate) fn status(&self) -> RunStatus {
+        match self.record.status {
+            RunStatus::Waiting if self.is_driven() || self.waits.is_empty() => RunStatus::Running,
+            status => status,
+        }
+    }
+
+    pub(crate) fn info(self) -> RunInfo {
+        let status = self.status();
+        let Self { run, record, updated, mut waits, .. } = self;
+        waits.sort_by(|one, other| one.id.cmp(&other.id));
         RunInfo {
-            run: keys.run.clone(),
-            flow: self.flow.clone(),
-            fingerprint: self.fingerprint.clone(),
-            session: keys.run.session().clone(),
-            status: self.status,
-            input: (*self.input).clone(),
-            outputs: self.outputs.clone(),
+            session: run.session().clone(),
+            run,
+            flow: record.flow,
+            fingerprint: record.fingerprint,
+            status,
+            input: Arc::unwrap_or_clone(record.input),
+            outputs: record.outputs,
             waits,
-            node: self.node.clone(),
-            error: self.error.clone(),
-            created: self.created,
+            node: record.node,
+            error: record.error,
+            created: record.created,
             updated,
         }
     }
 }
 
-/// Serialises plain data. It can't fail, since none of our types has maps with non-string keys.
-pub(crate) fn written<T: Serialize>(value: &T) -> String {
-    serde_json::to_string(value).unwrap_or_default()
-}
-
-pub(crate) fn parsed<T: DeserializeOwned>(keys: &Keys, text: &str) -> Result<T, RunError> {
-    serde_json::from_str(text)
-        .map_err(|err| RunError::Damaged { run: keys.run.to_string(), detail: err.to_string() })
-}
-
-/// Reads one document by its key.
-pub(crate) async fn document(
-    records: &dyn Records,
-    key: DocumentKey,
-) -> Result<Option<Document>, StoreError> {
-    Ok(records.documents(vec![key]).await?.into_iter().next())
-}
-
-/// Loads the record of a run.
-pub(crate) async fn load(records: &dyn Records, keys: &Keys) -> Result<(RunRecord, Timestamp), RunError> {
-    let document = document(records, keys.run()).await?;
-    let document = document.ok_or_else(|| RunError::NotFound { run: keys.run.to_string() })?;
-    Ok((parsed(keys, &document.data)?, document.at))
-}
-
-/// Lists what a run waits for.
-pub(crate) async fn waits(records: &dyn Records, keys: &Keys) -> Result<Vec<Wait>, RunError> {
-    let documents = of_run(records, keys, keys::WAIT, keys.wait("")).await?;
-    documents.iter().map(|it| parsed(keys, &it.data)).collect()
-}
-
-/// Lists the marks that say that something is in a run's inbox.
-pub(crate) async fn marks(records: &dyn Records, keys: &Keys) -> Result<Vec<DocumentKey>, RunError> {
-    let documents = of_run(records, keys, keys::DUE, keys.mark("")).await?;
-    Ok(documents.into_iter().map(|it| it.key).collect())
-}
-
-/// Lists the documents of a run other than its record.
-pub(crate) async fn documents_of(records: &dyn Records, keys: &Keys) -> Result<Vec<DocumentKey>, RunError> {
-    // A cancel request may have checked the run before its end and write its mark only now.
-    let mut found = vec![keys.due(), keys.mark(CANCEL)];
-    for (kind, first) in
-        [(keys::DUE, keys.mark("")), (keys::WAIT, keys.wait("")), (keys::FENCE, keys.fences())]
-    {
-        found.extend(of_run(records, keys, kind, first).await?.into_iter().map(|it| it.key));
-    }
-    Ok(found)
-}
-
-/// Lists the documents of a kind whose names begin with a run's.
-async fn of_run(
-    records: &dyn Records,
-    keys: &Keys,
-    kind: &str,
-    first: DocumentKey,
-) -> Result<Vec<Document>, StoreError> {
-    let prefix = first.name.clone();
-    let list = DocumentList {
-        tenant: Some(keys.tenant.clone()),
-        session: Some(keys.run.session().clone()),
-        after: Some(first),
-        ..DocumentList::of_kind(kind)
-    };
-    let documents = pages::documents(records, list);
-    documents.try_take_while(|it| ready(Ok(it.key.name.starts_with(&prefix)))).try_collect().await
-}
-
-/// Brings a state up to the end of the log. Returns the number of the last record.
-pub(crate) async fn replay(
-    records: &dyn Records,
-    keys: &Keys,
-    flow: &Flow,
-    state: &mut State,
-    mut upto: u64,
-) -> Result<u64, RunError> {
-    let mut log = pages::records_after(records, keys.log(), upto);
-    while let Some(record) = log.try_next().await? {
-        upto = record.number;
-        state.apply(flow, &parsed::<RunEvent>(keys, &record.data)?);
-    }
-    Ok(upto)
+/// Returns the error for what can't be read of a run.
+pub(crate) fn damaged(run: &RunId, why: &dyn std::fmt::Display) -> RunError {
+    RunError::Damaged { run: run.to_string(), detail: why.to_string() }
 }

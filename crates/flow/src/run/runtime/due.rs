@@ -1,11 +1,10 @@
 //! Runs that need a driver.
 
-use contexture_session::{Document, DocumentList, Tenant, pages};
-use futures::TryStreamExt as _;
+use contexture_session::{DueKind, SessionId, Tenant, ThreadKey};
 
 use super::Runtime;
-use crate::keys::{self, Keys};
-use crate::{RunError, RunId};
+use crate::keys::is_firing_key;
+use crate::{RunError, RunId, RunList, RunStatus};
 
 impl Runtime {
     /// Lists runs of all tenants that need a driver: they have none, or their driver has been silent for too long.
@@ -17,39 +16,25 @@ impl Runtime {
         after: Option<&(Tenant, RunId)>,
         max: usize,
     ) -> Result<Vec<(Tenant, RunId)>, RunError> {
-        let Some(after) = after else { return self.due_behind(None, max).await };
-        let mut due = self.due_behind(Some(after), max).await?;
-        let rest = max - due.len();
-        if rest > 0 {
-            let first = self.due_behind(None, rest).await?;
-            due.extend(first.into_iter().take_while(|it| it <= after));
+        let after = after.map(|(tenant, run)| run.log(tenant));
+        let mut due = self.store().due(DueKind::Runs, after.clone(), max).await?;
+        let rest = max.saturating_sub(due.len());
+        if let (Some(after), true) = (after, rest > 0) {
+            let first = self.store().due(DueKind::Runs, None, rest).await?;
+            due.extend(first.into_iter().take_while(|it| *it <= after));
         }
-        Ok(due)
+        let named = |it: ThreadKey| (it.tenant, RunId::of_log(&it.thread));
+        Ok(due.into_iter().map(named).collect())
     }
 
-    /// Lists them in the order of their names, without coming round.
-    async fn due_behind(
-        &self,
-        after: Option<&(Tenant, RunId)>,
-        max: usize,
-    ) -> Result<Vec<(Tenant, RunId)>, RunError> {
-        let now = self.parts.time.now();
-        let mut due = Vec::new();
-        let place = after.map(|(tenant, run)| Keys { tenant: tenant.clone(), run: run.clone() }.due());
-        let list = DocumentList { after: place, ..DocumentList::of_kind(keys::DUE) };
-        // Runs that are driven are in the same list, and may be many.
-        let mut marks = pages::documents(self.records(), list);
-        while due.len() < max {
-            let Some(mark) = marks.try_next().await? else { break };
-            let run = Some(mark).filter(|it| self.is_old(it.at, now)).and_then(run_of);
-            // Marks of the run itself follow it, one for each message in its inbox.
-            due.extend(run.filter(|it| Some(it) != after && due.last() != Some(it)));
+    /// Returns whether a run that is in progress may continue a turn of its session that has this idempotency key. Its
+    /// driver takes over such a turn as it is: nobody else should end it.
+    pub async fn may_continue_turn(&self, session: &SessionId, key: &str) -> Result<bool, RunError> {
+        if !is_firing_key(key) {
+            return Ok(false);
         }
-        Ok(due)
+        let (session, status) = (Some(session.clone()), Some(RunStatus::Running));
+        let page = self.list(&RunList { session, status, max: 1, ..RunList::default() }).await?;
+        Ok(!page.runs.is_empty())
     }
-}
-
-fn run_of(document: Document) -> Option<(Tenant, RunId)> {
-    let name = document.key.name.split('/').next()?.to_owned();
-    Some((document.key.tenant, RunId::new(document.key.session?, name)))
 }

@@ -2,33 +2,39 @@
 
 use std::time::Duration;
 
-use contexture_session::Extent;
+use contexture_history::Seq;
 use futures::Stream;
 use futures::future::{Either, select};
 
 use super::Runtime;
-use crate::run::record;
+use crate::run::record::PartialRunRecord;
 use crate::{RunError, RunEvent, RunId};
 
 /// How often a follower checks whether a silent run still exists.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 impl Runtime {
-    /// Returns what happened in a run after a number, oldest first, at most `max`.
+    /// Returns what happened in a run after a number, oldest first, at most `max`. Numbers have gaps.
     pub async fn events(
         &self,
         run: &RunId,
         after: u64,
         max: usize,
     ) -> Result<Vec<(u64, RunEvent)>, RunError> {
-        let keys = self.keys(run);
-        let page = self.records().read(keys.log(), after, max).await?;
-        page.iter().map(|it| Ok((it.number, record::parsed(&keys, &it.data)?))).collect()
+        let (log, mut after) = (self.log(run), Seq(after));
+        loop {
+            let (events, last) = log.page(after, max).await?;
+            match last {
+                // Not everything in the log is an event.
+                Some(last) if events.is_empty() => after = last,
+                _ => return Ok(events),
+            }
+        }
     }
 
-    /// Returns which numbers what happened in a run has.
-    pub async fn extent(&self, run: &RunId) -> Result<Extent, RunError> {
-        Ok(self.records().extent(self.keys(run).log()).await?)
+    /// Returns the number of the last thing on record of a run.
+    pub async fn last_number(&self, run: &RunId) -> Result<u64, RunError> {
+        Ok(self.log(run).head().await?.info.items)
     }
 
     /// Follows a run after a number: every event once and in order, until the run ends.
@@ -50,16 +56,16 @@ impl Runtime {
                     if is_over {
                         return Ok(None);
                     }
-                    let more = runtime.events(&run, after, 256).await?;
-                    if more.is_empty() {
+                    let (more, last) = runtime.log(&run).page(Seq(after), 256).await?;
+                    let Some(last) = last else {
                         // A follower that starts after the last event, or follows a deleted run, would wait forever.
                         if runtime.has_all_events(&run, after).await? {
                             return Ok(None);
                         }
                         runtime.grown(&run, after).await?;
                         continue;
-                    }
-                    after = more.last().map_or(after, |it| it.0);
+                    };
+                    after = last.0;
                     page = more.into_iter();
                 }
             }
@@ -68,18 +74,18 @@ impl Runtime {
 
     /// Whether a run is over and nothing is on record of it after a number.
     async fn has_all_events(&self, run: &RunId, after: u64) -> Result<bool, RunError> {
-        // The status first: a run's last event and its status are one commit.
-        let (run_record, _) = record::load(self.records(), &self.keys(run)).await?;
-        Ok(run_record.status.is_over() && self.extent(run).await?.last <= after)
+        let head = self.log(run).head().await?;
+        let is_over = PartialRunRecord::read(&head.state).is_some_and(|it| it.is_over());
+        Ok(is_over && head.info.items <= after)
     }
 
     /// Waits until something may have happened in a run after a number, or until it is time to look whether the run is
     /// still there.
     pub async fn grown(&self, run: &RunId, after: u64) -> Result<(), RunError> {
-        let grown = self.records().grown(self.keys(run).log(), after);
-        // A store can't tell that a just-deleted run ever existed, so the stream would never end.
-        match select(grown, self.parts.time.sleep(LOOK_EVERY)).await {
-            Either::Left((grown, _)) => Ok(grown?),
+        let changed = self.store().changed(run.log(&self.tenant), Seq(after));
+        // A store may not learn of a run that another process has deleted.
+        match select(changed, self.parts.time.sleep(LOOK_EVERY)).await {
+            Either::Left((changed, _)) => changed.map_err(|err| RunError::of(run, err)),
             Either::Right(_) => Ok(()),
         }
     }

@@ -1,7 +1,6 @@
-//! Prunes ended runs with everything that only they needed.
+//! Prunes ended runs, and what no run needs any more.
 //!
-//! A run is deleted in one commit: its log, inbox, documents and start key. It has ended, so no driver has it or can
-//! take it.
+//! A run is its log, so it is deleted in one commit, with its start key. It has ended, so nothing is appended to it.
 //!
 //! Flow definitions are shared by many runs, and runs start at any time. So definitions are not searched for garbage:
 //! those that a run may still need are rewritten, and then those that were not written for long are pruned. Starting a
@@ -11,14 +10,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use contexture_history::Timestamp;
-use contexture_session::{Document, DocumentKey, DocumentList, StoreError, Writes, pages};
+use contexture_session::{Document, DocumentKey, LogKind, LogList, Writes, pages};
 use futures::TryStreamExt as _;
 use serde::Serialize;
 
 use super::Runtime;
-use crate::keys::{self, FRESH, Keys, earlier};
-use crate::run::record::{self, PartialRunRecord, start_key};
-use crate::{RunError, RunId};
+use crate::RunError;
+use crate::keys::{self, FRESH, earlier};
+use crate::run::record::PartialRunRecord;
 
 /// How many definitions are read at once.
 const DEFINITIONS_AT_ONCE: usize = 256;
@@ -30,10 +29,8 @@ const YOUNG: Duration = Duration::from_secs(2 * 3600);
 /// The result of pruning runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ForgetReport {
-    /// Runs that were over.
+    /// Runs that had ended.
     pub runs: u64,
-    /// Start keys whose runs were gone before, with their sessions.
-    pub keys: u64,
     /// Versions of flows that no run needs.
     pub definitions: u64,
     /// Cached values of `cache` nodes.
@@ -50,51 +47,28 @@ impl Runtime {
         let long_ago = before.min(earlier(now, YOUNG));
         let (runs, needed) = self.forget_runs(before).await?;
         self.keep_definitions(needed, long_ago, now).await?;
-        let forgotten = ForgetReport {
+        Ok(ForgetReport {
             runs,
-            keys: start_key::free_old(self.records(), before, now).await?,
             definitions: self.prune(keys::DEFINITION, long_ago).await?,
             // An entry that was used since then may have been written up to `FRESH` earlier.
             cached: self.prune(keys::CACHE, earlier(before, FRESH)).await?,
-        };
-        self.prune(keys::FREED, long_ago).await?;
-        Ok(forgotten)
+        })
     }
 
     /// Prunes runs; returns how many, and which definitions the others need.
     async fn forget_runs(&self, before: Timestamp) -> Result<(u64, BTreeSet<DocumentKey>), RunError> {
         let (mut n_forgotten, mut needed) = (0, BTreeSet::new());
-        let mut runs = pages::documents(self.records(), DocumentList::of_kind(keys::RUN));
-        while let Some(document) = runs.try_next().await? {
-            let (Some(partial), Some(keys)) = (PartialRunRecord::read(&document.data), keys_of(&document))
-            else {
-                continue;
-            };
+        let all = LogList { kind: LogKind::Run, tenant: None, session: None, after: None, max: 0 };
+        let mut runs = pages::logs(self.store(), all);
+        while let Some(head) = runs.try_next().await? {
+            let Some(partial) = PartialRunRecord::read(&head.state) else { continue };
             if !partial.is_over() {
-                needed.insert(keys::definition(&keys.tenant, &partial.fingerprint));
-            } else if document.at < before {
-                n_forgotten += u64::from(self.forget_run(&keys, partial).await?);
+                needed.insert(keys::definition(&head.tenant, &partial.fingerprint));
+            } else if head.info.updated < before {
+                n_forgotten += u64::from(self.store().delete_log(head.key()).await?);
             }
         }
         Ok((n_forgotten, needed))
-    }
-
-    /// Deletes a run that has ended. Returns whether it existed.
-    async fn forget_run(&self, keys: &Keys, partial: PartialRunRecord) -> Result<bool, RunError> {
-        let mut deletes = record::documents_of(self.records(), keys).await?;
-        deletes.push(keys.run());
-        // While the run exists, no other run has its key.
-        deletes.extend(partial.key.iter().map(|it| keys::start_key(&keys.tenant, it)));
-        let freed_note =
-            partial.key.map(|_| start_key::freed_note(&keys.tenant, &keys.run, self.parts.time.now()));
-        let (puts, drops) = (freed_note.into_iter().collect(), vec![keys.log(), keys.inbox()]);
-        let writes = Writes { puts, deletes, drops, requires: vec![keys.run()], ..Writes::default() };
-        match self.records().write(writes).await {
-            Ok(_) => Ok(true),
-            // Another process was faster, or the session is gone.
-            Err(StoreError::NotFound { .. }) => Ok(false),
-            Err(err) => Err(err.into()),
-        }
     }
 
     /// Rewrites definitions that are needed and would otherwise be pruned.
@@ -106,11 +80,11 @@ impl Runtime {
     ) -> Result<(), RunError> {
         let needed: Vec<DocumentKey> = needed.into_iter().collect();
         for keys in needed.chunks(DEFINITIONS_AT_ONCE) {
-            let found = self.records().documents(keys.to_vec()).await?;
+            let found = self.documents().documents(keys.to_vec()).await?;
             let old = found.into_iter().filter(|it| it.at < before);
             let puts: Vec<Document> = old.map(|it| Document { at: now, ..it }).collect();
             if !puts.is_empty() {
-                self.records().write(Writes { puts, ..Writes::default() }).await?;
+                self.documents().write(Writes { puts, ..Writes::default() }).await?;
             }
         }
         Ok(())
@@ -119,15 +93,10 @@ impl Runtime {
     async fn prune(&self, kind: &str, before: Timestamp) -> Result<u64, RunError> {
         let mut n_pruned = 0;
         loop {
-            match self.records().prune(kind.to_owned(), before, PRUNE_AT_ONCE).await? {
+            match self.documents().prune(kind.to_owned(), before, PRUNE_AT_ONCE).await? {
                 0 => return Ok(n_pruned),
                 n => n_pruned += n,
             }
         }
     }
-}
-
-fn keys_of(document: &Document) -> Option<Keys> {
-    let run = RunId::new(document.key.session.clone()?, document.key.name.clone());
-    Some(Keys { tenant: document.key.tenant.clone(), run })
 }

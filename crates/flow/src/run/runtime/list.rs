@@ -1,52 +1,54 @@
 //! Lists runs.
 
-use contexture_session::{Document, DocumentList, pages};
+use contexture_session::{LogHead, LogKind, LogList, pages};
 use futures::TryStreamExt as _;
 
 use super::Runtime;
-use crate::run::record::{self, RunRecord};
-use crate::{DamagedRun, RunError, RunId, RunList, RunPage, keys};
+use crate::run::record::StoredRun;
+use crate::{DamagedRun, RunError, RunId, RunList, RunPage};
 
 impl Runtime {
     /// Lists runs, without their waits. A run whose record can't be read does not hide others: it is listed as damaged
     /// whatever flow and status are asked for, since its own are unknown.
     pub async fn list(&self, list: &RunList) -> Result<RunPage, RunError> {
         let mut page = RunPage::default();
-        let all = DocumentList {
+        let all = LogList {
+            kind: LogKind::Run,
             tenant: Some(self.tenant.clone()),
             session: list.session.clone(),
-            after: list.after.as_ref().map(|it| self.keys(it).run()),
-            ..DocumentList::of_kind(keys::RUN)
+            after: list.after.as_ref().map(|it| it.log(&self.tenant)),
+            max: 0,
         };
-        let mut documents = pages::documents(self.records(), all);
+        let mut heads = pages::logs(self.store(), all);
         while page.len() < list.max {
-            let Some(document) = documents.try_next().await? else { break };
-            self.add_listed(&document, list, &mut page);
+            let Some(head) = heads.try_next().await? else { break };
+            page.add(head, list);
         }
         Ok(page)
     }
-
-    fn add_listed(&self, document: &Document, list: &RunList, page: &mut RunPage) {
-        let Some(session) = document.key.session.clone() else { return };
-        let keys = self.keys(&RunId::new(session, document.key.name.clone()));
-        match record::parsed::<RunRecord>(&keys, &document.data) {
-            Ok(run_record) if is_wanted(&run_record, list) => {
-                page.runs.push(run_record.info(&keys, document.at, Vec::new()));
-            }
-            Ok(_) => return,
-            Err(error) => page.damaged.push(DamagedRun { run: keys.run.clone(), error }),
-        }
-        page.next = (page.len() == list.max).then_some(keys.run);
-    }
-}
-
-fn is_wanted(run_record: &RunRecord, list: &RunList) -> bool {
-    list.flow.as_ref().is_none_or(|it| *it == run_record.flow)
-        && list.status.is_none_or(|it| it == run_record.status)
 }
 
 impl RunPage {
+    fn add(&mut self, head: LogHead, list: &RunList) {
+        let run = RunId::of_log(&head.info.thread);
+        match StoredRun::read(head) {
+            Ok(stored) if is_wanted(&stored, list) => {
+                let mut info = stored.info();
+                info.waits.clear();
+                self.runs.push(info);
+            }
+            Ok(_) => return,
+            Err(error) => self.damaged.push(DamagedRun { run: run.clone(), error }),
+        }
+        self.next = (self.len() == list.max).then_some(run);
+    }
+
     fn len(&self) -> usize {
         self.runs.len() + self.damaged.len()
     }
+}
+
+fn is_wanted(stored: &StoredRun, list: &RunList) -> bool {
+    list.flow.as_ref().is_none_or(|it| *it == stored.record.flow)
+        && list.status.is_none_or(|it| it == stored.status())
 }

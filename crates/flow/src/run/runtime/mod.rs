@@ -12,26 +12,26 @@ use std::sync::{Arc, Mutex};
 
 use contexture_agent::CancellationToken;
 use contexture_history::Timestamp;
-use contexture_session::{Document, Names, NewRecord, Records, Sessions, StoreError, Tenant, Time, Writes};
+use contexture_session::{Append, Documents, Guard, Names, Sessions, Store, Tenant, Time};
 use serde_json::Value;
 
-use super::driver::{DriveOutcome, Driver, RuntimeConfig};
+use super::driver::{Driver, RuntimeConfig};
 use super::error::RunError;
-use super::record::commit::WriteGuard;
 use super::record::info::RunInfo;
-use super::record::{self, RunRecord, inbox};
+use super::record::log::{Entry, RunLog};
+use super::record::{RunRecord, StoredRun, damaged, messages};
 use super::state::State;
-use crate::keys::{self, Keys};
+use crate::keys;
 use crate::{
     CompileInputs, Flow, FlowDefinition, Library, Nodes, RunEvent, RunId, RunStatus, Services, lower,
 };
 
 /// The dependencies of a runtime.
 pub struct RuntimeParts {
-    /// The sessions, of any tenant.
+    /// The sessions, of any tenant. Their store is that of the runs.
     pub sessions: Sessions,
-    /// The store of runs, which is that of the sessions.
-    pub records: Arc<dyn Records>,
+    /// Keeps the definitions of flows, and what `cache` nodes remember.
+    pub documents: Arc<dyn Documents>,
     /// Tells the time and waits.
     pub time: Arc<dyn Time>,
     /// Generates names.
@@ -72,12 +72,22 @@ impl Runtime {
         Self { tenant, ..self.clone() }
     }
 
-    pub(super) fn records(&self) -> &dyn Records {
-        &*self.parts.records
+    pub(super) fn store(&self) -> &dyn Store {
+        &**self.parts.sessions.store()
     }
 
-    pub(super) fn keys(&self, run: &RunId) -> Keys {
-        Keys { tenant: self.tenant.clone(), run: run.clone() }
+    pub(super) fn documents(&self) -> &dyn Documents {
+        &*self.parts.documents
+    }
+
+    pub(super) fn log(&self, run: &RunId) -> RunLog {
+        RunLog {
+            run: run.clone(),
+            key: run.log(&self.tenant),
+            store: Arc::clone(self.parts.sessions.store()),
+            time: Arc::clone(&self.parts.time),
+            names: Arc::clone(&self.parts.names),
+        }
     }
 
     pub(super) fn sessions(&self) -> Sessions {
@@ -87,162 +97,88 @@ impl Runtime {
     /// Drives a run until it ends or everything in it waits for an answer. Cancelling `stop` releases the run
     /// immediately, without loss. Returns [`RunError::Driven`] if another driver has the run.
     pub async fn drive(&self, run: &RunId, stop: CancellationToken) -> Result<RunInfo, RunError> {
-        let keys = self.keys(run);
-        loop {
-            let Some(driver) = self.acquire(&keys).await? else { return self.info(run).await };
-            let DriveOutcome::Waiting { taken } = driver.drive(stop.clone()).await? else {
-                return self.info(run).await;
-            };
-            // An answer may have arrived just before the run was released.
-            let messages = self.records().read(keys.inbox(), taken, 1).await?;
-            if messages.is_empty() || stop.is_cancelled() {
-                return self.info(run).await;
-            }
+        if let Some(driver) = self.acquire(run).await? {
+            driver.drive(stop).await?;
         }
+        self.info(run).await
     }
 
     /// Whether another process drives a run, or was killed while it did and still holds it.
     pub async fn is_driven(&self, run: &RunId) -> Result<bool, RunError> {
-        let keys = self.keys(run);
-        let (run_record, _) = record::load(self.records(), &keys).await?;
-        Ok(!run_record.status.is_over()
-            && run_record.is_driven
-            && !self.is_silent(&keys, self.parts.time.now()).await?)
+        Ok(StoredRun::read(self.log(run).head().await?)?.is_driven())
     }
 
     /// Takes a run up, if it is not over.
-    pub(super) async fn acquire(&self, keys: &Keys) -> Result<Option<Driver>, RunError> {
-        let (mut run_record, _) = record::load(self.records(), keys).await?;
-        if run_record.status.is_over() {
-            self.forget_marks(keys).await?;
+    async fn acquire(&self, run: &RunId) -> Result<Option<Driver>, RunError> {
+        let log = self.log(run);
+        let stored = log.load().await?;
+        if stored.record.status.is_over() {
             return Ok(None);
         }
-        let now = self.parts.time.now();
-        if run_record.is_driven && !self.is_silent(keys, now).await? {
-            return Err(RunError::Driven { run: keys.run.to_string() });
+        if stored.is_driven() {
+            return Err(RunError::Driven { run: run.to_string() });
         }
         // Before anything is written: a run whose flow can't be rebuilt stays unchanged.
-        let flow = match self.flow_of(keys, &run_record).await {
-            Err(RunError::FlowChanged { .. } | RunError::Damaged { .. })
-                if self.is_cancelled(keys).await? =>
-            {
-                self.end_cancelled(keys, run_record).await?;
+        let flow = match self.flow_of(run, &stored.record).await {
+            Err(RunError::FlowChanged { .. } | RunError::Damaged { .. }) if stored.record.state.cancelled => {
+                end_cancelled(&log, stored).await?;
                 return Ok(None);
             }
             flow => flow?,
         };
-        let (before, is_taken_over) = (run_record.epoch, run_record.is_driven);
-        (run_record.epoch, run_record.is_driven, run_record.status) =
-            (before.saturating_add(1), true, RunStatus::Running);
-        let writes = Writes {
-            puts: vec![
-                run_record.document(keys, now),
-                Document { key: keys.due(), at: now, data: run_record.epoch.to_string() },
-            ],
-            creates: vec![Document { key: keys.fence(run_record.epoch), at: now, data: String::new() }],
-            deletes: vec![keys.fence(before)],
-            requires: vec![keys.fence(before)],
-            ..Writes::default()
-        };
-        match self.records().write(writes).await {
-            Ok(_) => {}
-            Err(StoreError::NotFound { .. } | StoreError::Exists { .. }) => {
-                return Err(RunError::Driven { run: keys.run.to_string() });
-            }
-            Err(err) => return Err(err.into()),
-        }
-        let services = self.services(keys).await?;
-        let guard = WriteGuard {
-            keys: keys.clone(),
-            epoch: run_record.epoch,
-            records: Arc::clone(&self.parts.records),
-            time: Arc::clone(&self.parts.time),
-        };
-        Driver::open(guard, flow, services, self.parts.config, run_record, is_taken_over).await.map(Some)
+        let services = self.services(run).await?;
+        Driver::open(log, flow, services, self.parts.config, stored).await
     }
 
-    /// Whether the run's driver has been silent for too long.
-    pub(super) async fn is_silent(&self, keys: &Keys, now: Timestamp) -> Result<bool, RunError> {
-        let beat = record::document(self.records(), keys.due()).await?;
-        Ok(beat.is_none_or(|it| self.is_old(it.at, now)))
-    }
-
-    pub(super) fn is_old(&self, at: Timestamp, now: Timestamp) -> bool {
-        let lease = i64::try_from(self.parts.config.lease.as_millis()).unwrap_or(i64::MAX);
-        now.0.saturating_sub(at.0) >= lease
-    }
-
-    pub(super) async fn services(&self, keys: &Keys) -> Result<Arc<Services>, RunError> {
-        let session = self.sessions().open(keys.run.session()).await?;
+    pub(super) async fn services(&self, run: &RunId) -> Result<Arc<Services>, RunError> {
+        let session = self.sessions().open(run.session()).await?;
         Ok(Arc::new(Services {
             agent: self.parts.library.agent(),
             library: Arc::clone(&self.parts.library),
             tenant: self.tenant.clone(),
             session,
-            records: Arc::clone(&self.parts.records),
+            documents: Arc::clone(&self.parts.documents),
             time: Arc::clone(&self.parts.time),
             threads: Mutex::default(),
         }))
     }
 
     /// Finds the flow that a run was begun with, and looks whether what is on record fits it.
-    pub(super) async fn flow_of(&self, keys: &Keys, run_record: &RunRecord) -> Result<Flow, RunError> {
-        let flow = self.flow_at_start(keys, run_record).await?;
-        let damaged = |why: &str| RunError::Damaged { run: keys.run.to_string(), detail: why.to_owned() };
-        run_record.state.check(&flow).map_err(damaged)?;
+    pub(super) async fn flow_of(&self, run: &RunId, run_record: &RunRecord) -> Result<Flow, RunError> {
+        let flow = self.flow_at_start(run, run_record).await?;
+        run_record.state.check(&flow).map_err(|why| damaged(run, &why))?;
         Ok(flow)
     }
 
     /// Finds the flow that a run was begun with: a run does not change because its file does.
-    async fn flow_at_start(&self, keys: &Keys, run_record: &RunRecord) -> Result<Flow, RunError> {
+    async fn flow_at_start(&self, run: &RunId, run_record: &RunRecord) -> Result<Flow, RunError> {
         let current = self.parts.library.flow(&run_record.flow);
         if let Some(flow) = current.filter(|it| it.fingerprint() == run_record.fingerprint) {
             return Ok(flow);
         }
-        let changed = |why: String| RunError::FlowChanged {
-            run: keys.run.to_string(),
-            flow: run_record.flow.clone(),
-            why,
-        };
+        let changed =
+            |why: String| RunError::FlowChanged { run: run.to_string(), flow: run_record.flow.clone(), why };
         let key = keys::definition(&self.tenant, &run_record.fingerprint);
-        let document = record::document(self.records(), key).await?;
+        let document = self.documents().documents(vec![key]).await?.into_iter().next();
         let document = document.ok_or_else(|| changed("that version is not kept".to_owned()))?;
-        let document: Value = record::parsed(keys, &document.data)?;
+        let document: Value = serde_json::from_str(&document.data).map_err(|err| damaged(run, &err))?;
         rebuild_flow(&run_record.flow, &document, self.parts.library.nodes()).map_err(changed)
-    }
-
-    pub(super) async fn forget_marks(&self, keys: &Keys) -> Result<(), RunError> {
-        let mut deletes = record::marks(self.records(), keys).await?;
-        deletes.push(keys.due());
-        self.records().write(Writes { deletes, ..Writes::default() }).await?;
-        Ok(())
     }
 
     /// Answers a wait, once. The run continues when it is driven; a current driver is notified.
     pub async fn answer(&self, run: &RunId, wait: &str, value: Value) -> Result<(), RunError> {
-        inbox::answer(self.records(), &self.keys(run), wait, value, self.parts.time.now()).await
+        messages::answer(&self.log(run), wait, value).await
     }
 
     /// Requests cancellation of a run, and returns its status before. The run ends when it is driven; a current driver
     /// is notified.
     pub async fn cancel(&self, run: &RunId) -> Result<RunStatus, RunError> {
-        inbox::cancel(self.records(), &self.keys(run), self.parts.time.now()).await
+        messages::cancel(&self.log(run)).await
     }
 
     /// Returns what can be said of a run.
     pub async fn info(&self, run: &RunId) -> Result<RunInfo, RunError> {
-        let keys = self.keys(run);
-        let (mut run_record, at) = record::load(self.records(), &keys).await?;
-        let waits = if run_record.status.is_over() {
-            Vec::new()
-        } else {
-            record::waits(self.records(), &keys).await?
-        };
-        if run_record.status == RunStatus::Waiting && waits.is_empty() {
-            // Everything is answered, and no driver has taken the run yet: it counts as running.
-            run_record.status = RunStatus::Running;
-        }
-        Ok(run_record.info(&keys, at, waits))
+        Ok(self.log(run).load().await?.info())
     }
 }
 
@@ -257,33 +193,17 @@ fn rebuild_flow(id: &str, document: &Value, nodes: Nodes) -> Result<Flow, String
     lower(&read(&document["flow"])?, &compile_inputs).map_err(|err| err.to_string())
 }
 
-impl Runtime {
-    /// Whether a cancellation was requested that no driver has handled.
-    pub(super) async fn is_cancelled(&self, keys: &Keys) -> Result<bool, RunError> {
-        Ok(record::document(self.records(), keys.mark(keys::CANCEL)).await?.is_some())
-    }
-
-    /// Ends a run that can't be driven any more, because its flow is gone or its state can't be read; otherwise it
-    /// would be due forever.
-    pub(super) async fn end_cancelled(&self, keys: &Keys, mut run_record: RunRecord) -> Result<(), RunError> {
-        let at = self.parts.time.now();
-        let status = RunStatus::Cancelled;
-        let end = RunEvent::RunEnd { status, outputs: run_record.outputs.clone(), node: None, error: None };
-        let mut deletes = record::marks(self.records(), keys).await?;
-        deletes.extend(record::waits(self.records(), keys).await?.iter().map(|it| keys.wait(&it.id)));
-        deletes.extend([keys.due(), keys.fence(run_record.epoch)]);
-        let requires = vec![keys.fence(run_record.epoch)];
-        (run_record.status, run_record.is_driven, run_record.state) = (status, false, State::default());
-        let writes = Writes {
-            records: vec![NewRecord { stream: keys.log(), at, data: record::written(&end) }],
-            puts: vec![run_record.document(keys, at)],
-            deletes,
-            requires,
-            ..Writes::default()
-        };
-        match self.records().write(writes).await {
-            Err(StoreError::NotFound { .. }) => Err(RunError::Driven { run: keys.run.to_string() }),
-            done => Ok(done.map(|_| ())?),
-        }
+/// Ends a run that can't be driven any more, because its flow is gone or its state can't be read; otherwise it would
+/// be due forever.
+async fn end_cancelled(log: &RunLog, stored: StoredRun) -> Result<(), RunError> {
+    let StoredRun { record, end, .. } = stored;
+    let (status, outputs) = (RunStatus::Cancelled, record.outputs.clone());
+    let event = RunEvent::RunEnd { status, outputs, node: None, error: None };
+    let record = RunRecord { status, upto: end.plus(1).0, state: State::default(), ..record };
+    let state = Some(record.log_state(log.time.now()));
+    let append = Append { state, ..log.draft(end, [Entry::Event(event)], Guard::Free) };
+    match log.append(append).await? {
+        Some(_) => Ok(()),
+        None => Err(RunError::Driven { run: log.run.to_string() }),
     }
 }

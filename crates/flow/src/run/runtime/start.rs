@@ -3,21 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use contexture_history::Timestamp;
+use contexture_history::{Seq, Timestamp};
 use contexture_session::{
-    Document, DocumentKey, NewRecord, SessionId, SessionStart, StoreError, Tenant, Writes,
+    Document, LogKind, NewLog, SessionId, SessionKey, SessionStart, StoreError, Tenant, Writes,
 };
 use serde_json::Value;
 
 use super::Runtime;
 use crate::keys::{self, FRESH, earlier};
 use crate::port::weight::check_depth;
-use crate::run::record::{RunRecord, start_key, written};
+use crate::run::record::RunRecord;
+use crate::run::record::log::{Entry, items};
 use crate::run::state::State;
-use crate::{Flow, RunError, RunEvent, RunId, RunStatus};
+use crate::{EventContext, Flow, RunError, RunEvent, RunId, RunStatus};
 
-/// How often a key is tried that others take or free at the same time. Only one that is damaged needs more.
-const TRIES: usize = 100;
+/// How often a key is tried that others take and free at the same time.
+const TRIES: usize = 16;
 
 /// The arguments of a new run.
 #[derive(Clone, Debug, Default)]
@@ -34,28 +35,35 @@ impl Runtime {
     /// Records a run. It starts when it is driven.
     pub async fn start(&self, flow: &Flow, start: RunStart) -> Result<RunId, RunError> {
         let input = Arc::new(checked_input(flow, start.input)?);
-        for _ in 0..TRIES {
-            if let Some(run) = self.started(start.key.as_deref()).await? {
+        let mut tries = 0;
+        loop {
+            if let Some(run) = self.started(start.key.clone()).await? {
                 return Ok(run);
             }
-            if let Some(run) = self.begin(flow, start.session.as_ref(), &input, start.key.clone()).await? {
-                return Ok(run);
+            tries += 1;
+            match self.begin(flow, start.session.as_ref(), &input, start.key.clone()).await {
+                // Another process was faster with the same key.
+                Err(RunError::Store(StoreError::Exists { .. })) if start.key.is_some() && tries < TRIES => {}
+                begun => return begun,
             }
         }
-        let place = format!("start key `{}`", start.key.unwrap_or_default());
-        Err(StoreError::Damaged { place, detail: "it belongs to no run and can't be freed".to_owned() }
-            .into())
     }
 
-    /// Starts a run, unless another process was faster with the same key.
+    /// Finds the run that was begun with a key.
+    async fn started(&self, key: Option<String>) -> Result<Option<RunId>, RunError> {
+        let Some(key) = key else { return Ok(None) };
+        let log = self.store().log_with_start_key(self.tenant.clone(), key).await?;
+        Ok(log.map(|it| RunId::of_log(&it.thread)))
+    }
+
     async fn begin(
         &self,
         flow: &Flow,
         session: Option<&SessionId>,
         input: &Arc<Value>,
         key: Option<String>,
-    ) -> Result<Option<RunId>, RunError> {
-        let (is_new, has_key) = (session.is_none(), key.is_some());
+    ) -> Result<RunId, RunError> {
+        let is_new = session.is_none();
         let session = match session {
             Some(id) => self.sessions().open_or_create(id).await?,
             None => self.sessions().create(SessionStart::default()).await?,
@@ -68,42 +76,63 @@ impl Runtime {
             session: run.session().clone(),
             input: Arc::clone(input),
         };
-        let now = self.parts.time.now();
-        let is_kept = self.is_kept(flow, now);
-        let mut writes = self.begun(&run, new_run_record(flow, Arc::clone(input), key, now), &begin);
-        if !is_kept {
-            let key = keys::definition(&self.tenant, flow.fingerprint());
-            writes.puts.push(Document { key, at: now, data: flow.document().to_string() });
+        self.keep_definition(flow).await?;
+        let created = self.store().create_log(self.new_log(flow, &run, begin.clone(), input, key)).await;
+        if is_new && matches!(created, Err(StoreError::Exists { .. })) {
+            self.sessions().delete(session.id()).await?;
         }
-        match self.records().write(writes).await {
-            // Its session was deleted in this moment, and nothing of the run is on record.
-            Ok(numbers) if numbers.contains(&0) => return Err(RunError::NotFound { run: run.to_string() }),
-            Ok(_) => {}
-            Err(StoreError::Exists { .. }) if has_key => {
-                if is_new {
-                    self.sessions().delete(session.id()).await?;
-                }
-                return Ok(None);
-            }
-            Err(err) => return Err(err.into()),
+        match created {
+            // Its session was deleted in this moment.
+            Err(StoreError::NotFound { .. }) => return Err(RunError::NotFound { run: run.to_string() }),
+            created => created?,
         }
-        if !is_kept {
-            self.fresh_definitions().insert((self.tenant.clone(), flow.fingerprint().to_owned()), now);
-        }
-        self.parts.library.on_event(flow, &begin);
-        Ok(Some(run))
+        let number = Some(1);
+        self.parts.library.on_event(EventContext { tenant: &self.tenant, run: &run, flow, number }, &begin);
+        Ok(run)
     }
 
-    fn begun(&self, run: &RunId, run_record: RunRecord, start: &RunEvent) -> Writes {
-        let keys = self.keys(run);
-        let at = run_record.created;
-        let document = |key: DocumentKey, data: String| Document { key, at, data };
-        let mut creates = vec![run_record.document(&keys, at), document(keys.fence(1), String::new())];
-        let key = run_record.key.as_deref().map(|it| keys::start_key(&self.tenant, it));
-        creates.extend(key.map(|it| document(it, run.to_string())));
-        let puts = vec![Document { key: keys.due(), at: Timestamp(0), data: String::new() }];
-        let records = vec![NewRecord { stream: keys.log(), at, data: written(start) }];
-        Writes { records, puts, creates, ..Writes::default() }
+    fn new_log(
+        &self,
+        flow: &Flow,
+        run: &RunId,
+        begin: RunEvent,
+        input: &Arc<Value>,
+        start_key: Option<String>,
+    ) -> NewLog {
+        let at = self.parts.time.now();
+        let session = SessionKey { tenant: self.tenant.clone(), session: run.session().clone() };
+        let record = RunRecord {
+            flow: flow.id().to_owned(),
+            fingerprint: flow.fingerprint().to_owned(),
+            status: RunStatus::Running,
+            input: Arc::clone(input),
+            upto: 1,
+            state: State::default(),
+            outputs: BTreeMap::new(),
+            node: None,
+            error: None,
+            created: at,
+        };
+        NewLog {
+            kind: LogKind::Run,
+            start_key,
+            state: record.log_state(at),
+            items: items(Seq(0), [Entry::Event(begin)], at),
+            ..NewLog::isolated(session, run.log(&self.tenant).thread, at)
+        }
+    }
+
+    /// Makes sure that a flow's definition is kept: it is written now and then, and not pruned before long.
+    async fn keep_definition(&self, flow: &Flow) -> Result<(), RunError> {
+        let now = self.parts.time.now();
+        if self.is_kept(flow, now) {
+            return Ok(());
+        }
+        let key = keys::definition(&self.tenant, flow.fingerprint());
+        let puts = vec![Document { key, at: now, data: flow.document().to_string() }];
+        self.documents().write(Writes { puts, ..Writes::default() }).await?;
+        self.fresh_definitions().insert((self.tenant.clone(), flow.fingerprint().to_owned()), now);
+        Ok(())
     }
 
     /// Whether a flow's definition was written recently and therefore exists.
@@ -115,37 +144,6 @@ impl Runtime {
 
     fn fresh_definitions(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Tenant, String), Timestamp>> {
         self.fresh_definitions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Finds the run that was begun with a key.
-    async fn started(&self, key: Option<&str>) -> Result<Option<RunId>, RunError> {
-        let Some(key) = key else { return Ok(None) };
-        start_key::run_of(self.records(), &self.tenant, key, self.parts.time.now()).await
-    }
-
-    /// Deletes a session and everything in it, including its runs and their start keys. Returns whether it existed.
-    pub async fn delete_session(&self, session: &SessionId) -> Result<bool, RunError> {
-        let now = self.parts.time.now();
-        start_key::delete_session(&self.sessions(), self.records(), session, now).await
-    }
-}
-
-fn new_run_record(flow: &Flow, input: Arc<Value>, key: Option<String>, at: Timestamp) -> RunRecord {
-    RunRecord {
-        flow: flow.id().to_owned(),
-        fingerprint: flow.fingerprint().to_owned(),
-        status: RunStatus::Running,
-        epoch: 1,
-        is_driven: false,
-        input,
-        upto: 1,
-        taken: 0,
-        state: State::default(),
-        outputs: BTreeMap::new(),
-        node: None,
-        error: None,
-        key,
-        created: at,
     }
 }
 

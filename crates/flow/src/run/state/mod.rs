@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::lower::ERROR;
 use crate::node::flow::{FlowNode, Input};
-use crate::{Answer, Flow, JoinPolicy, NodeError, PortValue, Question, RunEvent, RunStatus};
+use crate::{Answer, Flow, JoinPolicy, NodeError, PortValue, Question, RunEvent, RunStatus, TurnRef, Wait};
 
 /// The state of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,6 +42,9 @@ pub(crate) struct State {
     /// The first node that failed without emitting its error, and that error: the run ends because of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failure: Option<(String, NodeError)>,
+    /// Whether the run is to stop.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) cancelled: bool,
     /// Nodes whose queues have changed, or that have ended: only these may begin now.
     #[serde(skip)]
     pub(crate) startable: BTreeSet<usize>,
@@ -86,6 +89,9 @@ pub(crate) struct Active {
     /// The last answer, if the node has waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<Answer>,
+    /// The turn that it works in, if the log has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) turn: Option<TurnRef>,
 }
 
 /// The phase of a started node.
@@ -100,6 +106,8 @@ pub(crate) enum Phase {
     Pulling(Vec<usize>),
     /// It waits for an answer.
     Waiting { wait: String, asked: Question },
+    /// It has its answer, and no driver has continued it yet.
+    Answered,
 }
 
 impl Active {
@@ -118,11 +126,32 @@ impl State {
     }
 
     /// Completes a state that was read: what can be found again is not written down.
-    pub(crate) fn restored(mut self) -> Self {
+    pub(crate) fn restored(mut self, flow: &Flow) -> Self {
+        if self.nodes.is_empty() {
+            return Self { cancelled: self.cancelled, ..Self::new(flow) };
+        }
         self.startable = (0..self.nodes.len()).collect();
         let active = self.nodes.iter().enumerate().filter(|(_, it)| it.active.is_some());
         self.active = active.map(|(idx, _)| idx).collect();
         self
+    }
+
+    /// Whether a driver has started anything.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.nodes.iter().any(|it| it.fired > 0)
+    }
+
+    /// Returns the open waits.
+    pub(crate) fn waits(&self) -> Vec<Wait> {
+        let active = self.nodes.iter().filter_map(|it| it.active.as_ref());
+        let open = active.filter_map(|it| match &it.phase {
+            Phase::Waiting { wait, asked } => {
+                let (node, _) = Wait::place_of(wait)?;
+                Some(Wait { id: wait.clone(), node, asked: asked.clone() })
+            }
+            _ => None,
+        });
+        open.collect()
     }
 
     /// Returns the outputs known so far, as JSON.
@@ -143,6 +172,7 @@ impl State {
                     n_waits: 0,
                     pulled: Vec::new(),
                     answer: None,
+                    turn: None,
                 };
                 self.with(flow, node, |state, idx| state.begin(flow, idx, active));
             }
@@ -157,8 +187,16 @@ impl State {
                 });
             }),
             RunEvent::NodeAnswer { node, wait, value, .. } => self.with(flow, node, |state, idx| {
-                state.steps = 0;
-                state.in_active(idx, |active| active.take_answer(wait, value));
+                let active = state.nodes[idx].active.as_mut();
+                if active.is_some_and(|it| it.take_answer(wait, value)) {
+                    state.steps = 0;
+                }
+            }),
+            RunEvent::NodeResume { node, .. } => self.with(flow, node, |state, idx| {
+                state.in_active(idx, |active| active.phase = Phase::Running);
+            }),
+            RunEvent::NodeTurn { node, turn, .. } => self.with(flow, node, |state, idx| {
+                state.in_active(idx, |active| active.turn = Some(turn.clone()));
             }),
             RunEvent::NodeRetry { node, attempt, .. } => self.with(flow, node, |state, idx| {
                 state.in_active(idx, |active| {
@@ -302,13 +340,15 @@ impl State {
 }
 
 impl Active {
-    fn take_answer(&mut self, wait: &str, value: &serde_json::Value) {
-        let Phase::Waiting { wait: own, asked } = &self.phase else { return };
-        if own == wait {
-            let answer = Answer { wait: own.clone(), asked: asked.clone(), value: value.clone() };
-            self.answer = Some(answer);
-            self.phase = Phase::Running;
+    /// Takes the answer to its wait. Returns whether it waited for it.
+    fn take_answer(&mut self, wait: &str, value: &serde_json::Value) -> bool {
+        let Phase::Waiting { wait: own, asked } = &self.phase else { return false };
+        if own != wait {
+            return false;
         }
+        self.answer = Some(Answer { wait: own.clone(), asked: asked.clone(), value: value.clone() });
+        self.phase = Phase::Answered;
+        true
     }
 }
 

@@ -25,7 +25,8 @@ pub(super) fn items(text: &str) -> (Vec<Item>, Option<TurnNo>) {
         if turn.ends_with('…') {
             in_flight = Some(number);
         }
-        let ended = |status| Body::Change(Change::TurnEnded { status, reason: None });
+        let ended =
+            |status| Body::Change(Change::TurnEnded { status, reason: None, code: None, usage: None });
         let body = match what.split_once(' ') {
             Some(("summary", range)) => {
                 let (first, last) = range.split_once('-').expect("a range");

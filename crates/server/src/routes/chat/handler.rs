@@ -99,7 +99,7 @@ pub(crate) async fn complete(
     let defers_text = prompt.definition().output.is_some();
     let (tap, events) = mpsc::unbounded_channel();
     let agent = loaded.agent.clone();
-    let task = TurnTask { session: key, thread, prompt, agent, job, asked: None, tap: Some(tap) };
+    let task = TurnTask { thread, prompt, agent, job, asked: None, tap: Some(tap) };
     let handle = app.0.running_turns.start(task)?;
     let (guard, stop_cause) = (Some(handle.cancel.drop_guard()), handle.stop_cause);
     let turn = Turn { events, outcome: handle.outcome, guard, stop_cause, place: None };

@@ -1,0 +1,229 @@
+//! Background tasks: close lost turns, drive orphaned runs, prune old records and runs, reload changed files.
+
+use std::time::Duration;
+
+use contexture_flow::ForgetReport;
+use contexture_history::{Body, Change, Seq, Timestamp, TurnNo};
+use contexture_project::{Fault, Project, Reload};
+use contexture_session::{DueKind, SessionError, StoreError, Thread, ThreadKey};
+
+use crate::loaded_project::LoadedProject;
+use crate::ops::audit::{AuditEvent, SERVER};
+use crate::passes::{CHUNK, PASSES, RESULT, SHARED_HOURS};
+use crate::{App, Problem};
+
+/// The longest pause between two searches for runs without a driver.
+const DUE_EVERY: Duration = Duration::from_secs(3);
+/// How often old records are pruned.
+const PRUNE_EVERY: Duration = Duration::from_secs(600);
+/// How often ended runs are pruned; this reads all runs.
+const FORGET_EVERY: Duration = Duration::from_secs(3600);
+/// How many are pruned per call, so that the store is not blocked for long.
+const PRUNE_AT_ONCE: usize = 2000;
+/// How many lost turns are looked for at once.
+const LOST_AT_ONCE: usize = 100;
+
+/// Does everything until the server stops.
+pub(crate) async fn work(app: &App) {
+    tokio::join!(sweeps(app), drives(app), prunes(app), forgets(app), reloads(app));
+}
+
+/// Waits; returns whether to continue.
+pub(crate) async fn pause(app: &App, duration: Duration) -> bool {
+    tokio::select! {
+        () = tokio::time::sleep(duration) => true,
+        () = app.0.stop.cancelled() => false,
+    }
+}
+
+async fn sweeps(app: &App) {
+    let every = Duration::from_secs(app.0.config.lease_seconds.max(1)) / 3;
+    while pause(app, every).await {
+        if let Err(problem) = close_lost_turns(app).await {
+            tracing::warn!(
+                code = problem.code().as_str(),
+                detail = problem.detail(),
+                "cannot close lost turns"
+            );
+        }
+    }
+}
+
+/// Ends the turns of lost instances, so that their followers hear of it before the next turn begins.
+async fn close_lost_turns(app: &App) -> Result<(), Problem> {
+    let mut after = None;
+    loop {
+        let lost = app.0.sessions.store().due(DueKind::Threads, after, LOST_AT_ONCE).await?;
+        for key in &lost {
+            if let Some(turn) = close_lost_turn(app, key).await? {
+                tracing::info!(thread = %key.thread, turn = %turn, "closed a turn of a lost writer");
+            }
+        }
+        match lost.last() {
+            Some(last) if lost.len() == LOST_AT_ONCE => after = Some(last.clone()),
+            _ => return Ok(()),
+        }
+    }
+}
+
+async fn close_lost_turn(app: &App, key: &ThreadKey) -> Result<Option<TurnNo>, Problem> {
+    let sessions = app.0.sessions.of_tenant(key.tenant.clone());
+    let thread = match sessions.open_thread(&key.thread).await {
+        // It was deleted meanwhile.
+        Err(SessionError::Store(StoreError::NotFound { .. })) => return Ok(None),
+        thread => thread?,
+    };
+    let runs = app.0.drivers.runtime(&key.tenant);
+    match key_of_open_turn(&thread).await? {
+        // The next driver of the run continues the turn.
+        Some(turn_key) if runs.may_continue_turn(&key.thread.session(), &turn_key).await? => Ok(None),
+        _ => Ok(thread.close_lost().await?),
+    }
+}
+
+/// Returns the idempotency key of the turn that is not over.
+async fn key_of_open_turn(thread: &Thread) -> Result<Option<String>, SessionError> {
+    let Some(open) = thread.refresh().await?.state().open else { return Ok(None) };
+    let first = thread.after(Seq(open.began.0.saturating_sub(1)), 1).await?;
+    Ok(first.into_iter().find_map(|it| match it.body {
+        Body::Change(Change::TurnBegan { key }) => key,
+        _ => None,
+    }))
+}
+
+/// Drives runs without a driver: those released when an instance started or stopped, and those of lost instances.
+async fn drives(app: &App) {
+    let every = DUE_EVERY.min(Duration::from_secs(app.0.config.lease_seconds.max(1)) / 3);
+    loop {
+        if let Err(err) = app.0.drivers.sweep().await {
+            tracing::warn!(code = err.code().as_str(), error = %err, "cannot look for due runs");
+        }
+        let continues = tokio::select! {
+            continues = pause(app, every) => continues,
+            () = app.0.drivers.slot_freed() => true,
+        };
+        if !continues {
+            return;
+        }
+    }
+}
+
+async fn prunes(app: &App) {
+    // The first time runs immediately: a server that is restarted often would never get to it otherwise.
+    loop {
+        if let Err(problem) = prune(app).await {
+            tracing::warn!(
+                code = problem.code().as_str(),
+                detail = problem.detail(),
+                "cannot prune old records"
+            );
+        }
+        if !pause(app, PRUNE_EVERY).await {
+            return;
+        }
+    }
+}
+
+/// Prunes passes past their retention.
+pub(crate) async fn prune(app: &App) -> Result<(), Problem> {
+    // A record may be named by later ones for a while.
+    let hours = app.0.config.passes_retention_hours.saturating_add(SHARED_HOURS);
+    let before = hours_ago(app.0.time.now(), hours);
+    let (store, documents) = (app.0.sessions.store(), &app.0.documents);
+    loop {
+        let mut n_pruned = store.prune_journals(PASSES.to_owned(), before, PRUNE_AT_ONCE).await?;
+        for kind in [CHUNK, RESULT] {
+            n_pruned += documents.prune(kind.to_owned(), before, PRUNE_AT_ONCE).await?;
+        }
+        if n_pruned == 0 || !pause(app, Duration::from_millis(20)).await {
+            return Ok(());
+        }
+    }
+}
+
+/// Prunes runs that ended long ago, and what only they needed.
+async fn forgets(app: &App) {
+    loop {
+        let before = hours_ago(app.0.time.now(), app.0.config.runs_retention_hours);
+        let forgotten = tokio::select! {
+            forgotten = app.0.drivers.forget(before) => forgotten,
+            // An interrupted prune is finished the next time.
+            () = app.0.stop.cancelled() => return,
+        };
+        match forgotten {
+            Ok(ForgetReport { runs: 0, .. }) => {}
+            Ok(ForgetReport { runs, .. }) => tracing::info!(runs, "pruned ended runs"),
+            Err(err) => tracing::warn!(code = err.code().as_str(), error = %err, "cannot prune runs"),
+        }
+        if !pause(app, FORGET_EVERY).await {
+            return;
+        }
+    }
+}
+
+fn hours_ago(now: Timestamp, hours: u64) -> Timestamp {
+    let ms = i64::try_from(hours.saturating_mul(3_600_000)).unwrap_or(i64::MAX);
+    Timestamp(now.0.saturating_sub(ms))
+}
+
+async fn reloads(app: &App) {
+    let seconds = app.0.config.reload_seconds;
+    if seconds == 0 {
+        return;
+    }
+    while pause(app, Duration::from_secs(seconds)).await {
+        reload(app).await;
+    }
+}
+
+/// Loads changed files. Faults are logged, and the last good version stays.
+pub(crate) async fn reload(app: &App) {
+    let loaded = app.loaded();
+    let mut project = loaded.project.clone();
+    // Files are read, and prompts compiled.
+    let read = tokio::task::spawn_blocking(move || (project.reload(), project)).await;
+    let Ok((reload, project)) = read else { return };
+    let (project, faults) = match reload {
+        Ok(reload) if is_same(&reload, &project, &loaded) => return,
+        Ok(reload) => {
+            tracing::info!(changed = ?reload.changed, removed = ?reload.removed, "files have changed");
+            (project, reload.faults)
+        }
+        Err(err) if err.faults == loaded.faults => return,
+        Err(err) => (loaded.project.clone(), err.faults),
+    };
+    for fault in faults.iter().filter(|it| !loaded.faults.contains(it)) {
+        let act = AuditEvent::new(SERVER, "reload.failed", &fault.at().unwrap_or_default());
+        app.0.audit.note(&act.detail(&fault.message));
+        tracing::warn!(
+            code = fault.code.as_str(),
+            at = fault.at(),
+            "{}{}",
+            fault.message,
+            if has_good_version(&project, fault) { "; the last good version is used" } else { "" }
+        );
+    }
+    match LoadedProject::load(project, faults, &app.0.agent, app.0.watchers.clone()) {
+        Ok(loaded) => app.0.loaded.set(loaded),
+        Err(err) => tracing::warn!(error = err, "cannot rebuild the agent; the last one stays in use"),
+    }
+}
+
+/// Whether what a fault is about can be used all the same.
+fn has_good_version(project: &Project, fault: &Fault) -> bool {
+    let file = fault.file.as_deref().unwrap_or_default();
+    let prompt = file.strip_prefix("prompts/").and_then(|it| it.strip_suffix(".md"));
+    match prompt {
+        Some(path) => project.prompts().any(|(it, prompt)| it == path && prompt.is_ok()),
+        None => project.flows().any(|(id, flow)| project.flow_file(id) == Some(file) && flow.is_ok()),
+    }
+}
+
+fn is_same(reload: &Reload, project: &Project, loaded: &LoadedProject) -> bool {
+    reload.changed.is_empty()
+        && reload.removed.is_empty()
+        && reload.changed_flows.is_empty()
+        && reload.removed_flows.is_empty()
+        && reload.faults == loaded.faults
+        && project.config() == loaded.project.config()
+}

@@ -1,0 +1,270 @@
+//! The elements of a document's long lists, of which each record stores only those that no earlier record has.
+//!
+//! A list is stored as ranges of elements: `[7, 2, 3]` are three elements of record 7, from its third on. A range of the
+//! record itself has the number 0.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use contexture_compose::Pass;
+use contexture_history::Timestamp;
+use contexture_message::{Message, Request};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// The paths of the long lists.
+const LISTS: [[&str; 2]; 3] = [["request", "messages"], ["request", "tools"], ["explanation", "parts"]];
+/// How long a record may be named by later ones. It is pruned as much later than passes are.
+pub(crate) const SHARED_HOURS: u64 = 24;
+
+/// The new elements of a record, as JSON texts.
+pub(crate) type Elements = Vec<Value>;
+
+/// A range of elements: the number of the record (0 for this one), the first and how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Range(pub(crate) u64, pub(crate) u32, pub(crate) u32);
+
+/// The request and the Explanation of a pass, its long lists apart.
+#[derive(Debug)]
+pub(crate) struct PassContent {
+    /// Both without their long lists.
+    rest: Value,
+    messages: Vec<Arc<Message>>,
+    /// The tools and the parts of the Explanation, as JSON.
+    tools: Vec<String>,
+    parts: Vec<String>,
+}
+
+impl PassContent {
+    pub(crate) fn of(pass: &Pass) -> Self {
+        let Request { model, messages, tools, tool_choice, output, settings, breakpoints } = pass.request();
+        let rest = Request {
+            model: model.clone(),
+            messages: Vec::new(),
+            tools: Vec::new(),
+            tool_choice: tool_choice.clone(),
+            output: output.clone(),
+            settings: settings.clone(),
+            breakpoints: breakpoints.clone(),
+        };
+        let mut explanation = pass.explain();
+        let parts = std::mem::take(&mut explanation.parts).iter().map(text).collect();
+        let rest = json!({"request": rest, "explanation": explanation});
+        Self { rest, messages: messages.clone(), tools: tools.iter().map(text).collect(), parts }
+    }
+}
+
+fn text<T: Serialize>(element: &T) -> String {
+    // Plain data: its maps have names as keys.
+    serde_json::to_string(element).unwrap_or_default()
+}
+
+/// What earlier records of a session have, by the hash of each element.
+#[derive(Debug, Default)]
+pub(crate) struct KnownElements {
+    places: HashMap<u128, Place>,
+    /// The messages of the last pass and their hashes: most of the next one's are the same in memory.
+    messages: Vec<(Arc<Message>, u128)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    record: u64,
+    idx: u32,
+    at: Timestamp,
+}
+
+impl KnownElements {
+    /// Returns how many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Returns a pass as a document whose long lists are ranges, the elements that are new, and their hashes.
+    pub(crate) fn split(&mut self, content: PassContent, now: Timestamp) -> (Value, Elements, Vec<u128>) {
+        let PassContent { rest: mut document, messages, tools, parts } = content;
+        let hashed = self.hashed(messages);
+        let oldest = now.0.saturating_sub(i64::try_from(SHARED_HOURS).unwrap_or(i64::MAX) * 3_600_000);
+        let (elements, hashes, by_hash) = Default::default();
+        let mut new = NewElements { places: &self.places, oldest, elements, hashes, by_hash };
+        let of_text = |it: &str| serde_json::from_str::<Value>(it).unwrap_or_default();
+        let lists = [
+            new.ranges(hashed.iter().map(|(message, hash)| (*hash, move || json!(message)))),
+            new.ranges(tools.iter().map(|it| (hash(it), move || of_text(it)))),
+            new.ranges(parts.iter().map(|it| (hash(it), move || of_text(it)))),
+        ];
+        for (list, ranges) in LISTS.into_iter().zip(lists) {
+            if let Some(elements) = list_mut(&mut document, list) {
+                *elements = ranges;
+            }
+        }
+        let NewElements { elements, hashes, .. } = new;
+        self.messages = hashed;
+        (document, elements, hashes)
+    }
+
+    /// Returns messages with their hashes.
+    fn hashed(&self, messages: Vec<Arc<Message>>) -> Vec<(Arc<Message>, u128)> {
+        let known: HashMap<*const Message, u128> =
+            self.messages.iter().map(|(it, hash)| (Arc::as_ptr(it), *hash)).collect();
+        let hash_of =
+            |it: &Arc<Message>| known.get(&Arc::as_ptr(it)).copied().unwrap_or_else(|| hash(&text(it)));
+        messages.into_iter().map(|it| (Arc::clone(&it), hash_of(&it))).collect()
+    }
+
+    /// Notes that a record has elements with these hashes, in this order.
+    pub(crate) fn add(&mut self, record: u64, hashes: Vec<u128>, at: Timestamp) {
+        self.places.extend((0..).zip(hashes).map(|(idx, hash)| (hash, Place { record, idx, at })));
+    }
+}
+
+/// The elements that no earlier record has.
+struct NewElements<'a> {
+    places: &'a HashMap<u128, Place>,
+    /// Older records may be pruned soon.
+    oldest: i64,
+    elements: Elements,
+    hashes: Vec<u128>,
+    by_hash: BTreeMap<u128, u32>,
+}
+
+impl NewElements<'_> {
+    /// Returns a list as ranges, and takes what is new in it.
+    fn ranges<F: FnOnce() -> Value>(&mut self, list: impl Iterator<Item = (u128, F)>) -> Vec<Value> {
+        let mut ranges: Vec<Range> = Vec::new();
+        for (hash, element) in list {
+            let known = self.places.get(&hash).filter(|it| it.at.0 > self.oldest);
+            let (record, idx) =
+                known.map(|it| (it.record, it.idx)).unwrap_or_else(|| (0, self.idx(hash, element)));
+            match ranges.last_mut() {
+                Some(Range(of, first, n)) if *of == record && *first + *n == idx => *n += 1,
+                _ => ranges.push(Range(record, idx, 1)),
+            }
+        }
+        ranges.into_iter().filter_map(|it| serde_json::to_value(it).ok()).collect()
+    }
+
+    fn idx(&mut self, hash: u128, element: impl FnOnce() -> Value) -> u32 {
+        *self.by_hash.entry(hash).or_insert_with(|| {
+            self.elements.push(element());
+            self.hashes.push(hash);
+            u32::try_from(self.hashes.len() - 1).unwrap_or(u32::MAX)
+        })
+    }
+}
+
+/// Returns the numbers of the records that a document names.
+pub(crate) fn records_named(document: &mut Value) -> BTreeSet<u64> {
+    let mut named = BTreeSet::new();
+    for list in LISTS {
+        let ranges = list_mut(document, list).into_iter().flatten();
+        named.extend(ranges.filter_map(|it| Range::deserialize(&*it).ok()).map(|it| it.0));
+    }
+    named.remove(&0);
+    named
+}
+
+/// Puts the elements back into a document. `records` has those of every record that it names, and its own under 0.
+/// Returns the number of the first record that is missing.
+pub(crate) fn join(document: &mut Value, records: &BTreeMap<u64, Elements>) -> Result<(), u64> {
+    for list in LISTS {
+        let Some(elements) = list_mut(document, list) else { continue };
+        let mut whole = Vec::new();
+        for range in elements.drain(..) {
+            let Range(record, first, n) = Range::deserialize(&range).map_err(|_| 0_u64)?;
+            let (first, n) = (first as usize, n as usize);
+            let found = records.get(&record).and_then(|it| it.get(first..first + n)).ok_or(record)?;
+            whole.extend_from_slice(found);
+        }
+        *elements = whole;
+    }
+    Ok(())
+}
+
+fn list_mut<'a>(document: &'a mut Value, [outer, inner]: [&str; 2]) -> Option<&'a mut Vec<Value>> {
+    document.get_mut(outer)?.get_mut(inner)?.as_array_mut()
+}
+
+/// Returns the beginning of a text's hash: enough to tell the texts of a session apart.
+fn hash(text: &str) -> u128 {
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().take(16).fold(0, |hash, byte| hash << 8 | u128::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use contexture_history::Timestamp;
+    use contexture_message::Message;
+    use proptest::prelude::{any, proptest};
+    use serde_json::{Value, json};
+
+    use super::{KnownElements, PassContent, join, records_named};
+
+    /// A conversation of messages that say numbers.
+    fn content(said: &[u8]) -> PassContent {
+        let message = |it: &u8| Arc::new(Message::user(format!("say {}", it % 16)));
+        PassContent {
+            rest: json!({
+                "request": {"model": "m", "messages": [], "tools": []},
+                "explanation": {"parts": [], "rest": 1.5},
+            }),
+            messages: said.iter().map(message).collect(),
+            tools: vec!["1".to_owned(), "1".to_owned(), r#"{"b":2,"a":1}"#.to_owned()],
+            parts: said.iter().map(|it| format!("[{it}]")).collect(),
+        }
+    }
+
+    /// Returns the document that a pass is, whole.
+    fn whole(content: &PassContent) -> Value {
+        let values =
+            |it: &[String]| it.iter().map(|it| serde_json::from_str(it).unwrap()).collect::<Vec<Value>>();
+        let mut whole = content.rest.clone();
+        whole["request"]["messages"] = json!(content.messages);
+        whole["request"]["tools"] = values(&content.tools).into();
+        whole["explanation"]["parts"] = values(&content.parts).into();
+        whole
+    }
+
+    proptest! {
+        #[test]
+        fn documents_are_the_same_bytes_after_they_were_stored(
+            conversations in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..12), 1..6),
+        ) {
+            let (mut known, mut records) = (KnownElements::default(), BTreeMap::new());
+            for (number, said) in (1..).zip(conversations) {
+                let whole = whole(&content(&said));
+                let (stored, elements, hashes) = known.split(content(&said), Timestamp(0));
+                known.add(number, hashes, Timestamp(0));
+                records.insert(number, elements.clone());
+                let mut read: Value = serde_json::from_str(&stored.to_string()).unwrap();
+                let mut needed: BTreeMap<_, _> =
+                    records_named(&mut read).into_iter().map(|it| (it, records[&it].clone())).collect();
+                needed.insert(0, elements);
+                join(&mut read, &needed).unwrap();
+                assert_eq!(read.to_string(), whole.to_string());
+            }
+        }
+    }
+
+    #[test]
+    fn a_conversation_that_grows_adds_what_is_new() {
+        let mut known = KnownElements::default();
+        let grown = |n: u8| PassContent {
+            tools: Vec::new(),
+            parts: Vec::new(),
+            ..content(&(0..n).collect::<Vec<_>>())
+        };
+        let (_, first, hashes) = known.split(grown(12), Timestamp(0));
+        known.add(7, hashes, Timestamp(0));
+        let (mut next, second, _) = known.split(grown(14), Timestamp(1));
+        assert_eq!((first.len(), second.len()), (12, 2));
+        assert_eq!(next["request"]["messages"].to_string(), "[[7,0,12],[0,0,2]]");
+        let (_, later, _) = known.split(grown(14), Timestamp(25 * 3_600_000));
+        assert_eq!(later.len(), 14, "what may be pruned is not named");
+        assert_eq!(join(&mut next, &BTreeMap::new()), Err(7));
+    }
+}

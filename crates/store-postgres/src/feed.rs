@@ -1,0 +1,82 @@
+//! The items of a session in the order of their numbers.
+
+use contexture_history::Seq;
+use contexture_session::codec::MAX_ITEMS;
+use contexture_session::{FeedItem, SessionKey, StoreError, ThreadKey};
+use deadpool_postgres::Client;
+use tokio_postgres::Row;
+
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::head::thread_id;
+use crate::numbers::{from_sql, seq_to_sql, to_sql};
+use crate::rows::{ROWS_AT_ONCE, StoredRow};
+
+/// The row with the first wanted item may begin before it. Each row has an item that is wanted, so as many rows as
+/// items are enough.
+const FEED: &str = "\
+    SELECT thread, number, first_seq, count, body, blobs FROM {schema}.commits
+    WHERE tenant = $1 AND session = $2 AND number > $3 - $5::bigint AND number + count - 1 > $3
+    ORDER BY number LIMIT $4";
+
+/// The row with an item may begin before it.
+const NUMBER: &str = "\
+    SELECT number + $3 - first_seq FROM {schema}.commits
+    WHERE tenant = $1 AND thread = $2 AND first_seq <= $3 AND first_seq > $3 - $4::bigint
+        AND first_seq + count > $3 AND number IS NOT NULL";
+
+const END: &str = "SELECT numbered FROM {schema}.logs WHERE tenant = $1 AND thread = $2";
+
+impl Database {
+    pub(crate) async fn feed(
+        &self,
+        session: &SessionKey,
+        after: u64,
+        max: usize,
+    ) -> Result<Vec<FeedItem>, StoreError> {
+        self.run(|client, _| self.feed_once(client, session, after, max)).await
+    }
+
+    async fn feed_once(
+        &self,
+        client: Client,
+        key: &SessionKey,
+        after: u64,
+        max: usize,
+    ) -> Result<Vec<FeedItem>, Failure> {
+        let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
+        let (from, limit, most_items) = (to_sql(after), to_sql(max as u64), MAX_ITEMS as i64);
+        let statement = client.prepare_cached(&self.sql(FEED)).await?;
+        let found = client.query(&statement, &[&tenant, &session, &from, &limit, &most_items]).await?;
+        let rows = found.into_iter().map(StoredRow::new).filter_map(Result::transpose);
+        let rows = rows.collect::<Result<Vec<StoredRow>, Failure>>()?;
+        let mut feed = Vec::new();
+        for rows in rows.chunks(ROWS_AT_ONCE) {
+            for (items, row) in self.items(&client, &key.tenant, rows).await?.into_iter().zip(rows) {
+                if feed.len() >= max {
+                    return Ok(feed);
+                }
+                let thread = thread_id(row.row.try_get("thread")?)?;
+                let numbered =
+                    (from_sql(row.row.try_get("number")?)..).zip(items).filter(|(number, _)| *number > after);
+                feed.extend(numbered.map(|(number, item)| FeedItem { number, thread: thread.clone(), item }));
+            }
+        }
+        Ok(feed)
+    }
+
+    pub(crate) async fn feed_end(&self, session: &SessionKey) -> Result<u64, StoreError> {
+        let (tenant, main) = (session.tenant.as_str(), session.session.as_str());
+        Ok(self.select(END, &[&tenant, &main], number).await?.pop().unwrap_or(0))
+    }
+
+    pub(crate) async fn number_at(&self, key: &ThreadKey, seq: Seq) -> Result<Option<u64>, StoreError> {
+        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
+        let (seq, most_items) = (seq_to_sql(seq), MAX_ITEMS as i64);
+        Ok(self.select(NUMBER, &[&tenant, &thread, &seq, &most_items], number).await?.pop())
+    }
+}
+
+fn number(row: &Row) -> Result<u64, Failure> {
+    Ok(from_sql(row.try_get(0)?))
+}

@@ -1,0 +1,189 @@
+//! The store: each operation is in the module of its name.
+
+use std::fmt;
+use std::sync::Arc;
+
+use contexture_history::{Item, Seq, Timestamp};
+use contexture_session::documents::{Document, DocumentKey, DocumentList, Documents, Writes};
+use contexture_session::{
+    Append, Appended, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogList, NewLog, NewSession,
+    Search, SearchHit, SessionId, SessionInfo, SessionKey, Span, Store, StoreError, StoreFuture, Tenant,
+    ThreadId, ThreadInfo, ThreadKey, UnfinishedText, Usage,
+};
+use tokio::task::JoinHandle;
+
+use crate::PostgresConfig;
+use crate::database::Database;
+use crate::migrate::migrate;
+use crate::notices::{Notices, session_of};
+
+/// Sessions in PostgreSQL: their threads, runs and journals. Clones share its connections.
+///
+/// ```no_run
+/// use contexture_session::{Store, Tenant};
+/// use contexture_store_postgres::{PostgresConfig, PostgresStore};
+///
+/// # async fn example() -> Result<(), contexture_session::StoreError> {
+/// let url = "postgres://contexture:secret@db.example.com/contexture?sslmode=require";
+/// let store = PostgresStore::connect(url, PostgresConfig::default()).await?;
+/// println!("{:?}", store.usage(Tenant::default()).await?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct PostgresStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    database: Arc<Database>,
+    notices: Arc<Notices>,
+    listener: Option<JoinHandle<()>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(listener) = &self.listener {
+            listener.abort();
+        }
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore").field("database", &self.inner.database).finish_non_exhaustive()
+    }
+}
+
+impl PostgresStore {
+    /// Connects to a database, whose tables are created or brought up to date if need be.
+    ///
+    /// The URL is PostgreSQL's, such as `postgres://user:password@host:5432/database?sslmode=require`. With
+    /// `sslmode=require` the server's certificate must be valid for its name; `prefer`, the default, encrypts if the
+    /// server supports it and does not verify the server; `disable` does not encrypt.
+    ///
+    /// A server that is starting is waited for; an unreachable one is an error immediately. Tables of a newer version
+    /// are [`StoreError::Newer`], and nothing is written. Neither errors nor logs show the password.
+    pub async fn connect(url: &str, config: PostgresConfig) -> Result<PostgresStore, StoreError> {
+        let database = Arc::new(Database::new(url, config)?);
+        database.run_first(|client| migrate(&database, client)).await?;
+        let notices = Arc::new(Notices::default());
+        let listener = database.config.listen.then(|| {
+            let (notices, database) = (Arc::clone(&notices), Arc::clone(&database));
+            tokio::spawn(async move { notices.serve(&database).await })
+        });
+        Ok(PostgresStore { inner: Arc::new(Inner { database, notices, listener }) })
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.inner.database
+    }
+
+    pub(crate) fn notices(&self) -> &Notices {
+        &self.inner.notices
+    }
+
+    /// Tells everyone that something happened to a log.
+    fn announce(&self, key: &ThreadKey) {
+        self.notices().announce(&session_of(key));
+    }
+}
+
+/// Makes methods that the module of their name carries out.
+macro_rules! pass_on {
+    ($($name:ident($($arg:ident: $of:ty),*) -> $result:ty = ($($given:expr),*);)*) => {
+        $(
+            fn $name(&self, $($arg: $of),*) -> StoreFuture<'_, $result> {
+                Box::pin(async move { self.database().$name($($given),*).await })
+            }
+        )*
+    };
+}
+
+impl Log for PostgresStore {
+    pass_on! {
+        lease(key: ThreadKey, guard: Guard) -> Option<Fence> = (&key, &guard);
+        head(key: ThreadKey) -> Option<LogHead> = (&key);
+        read(key: ThreadKey, span: Span) -> Vec<Item> = (&key, &span);
+        turn_with_key(key: ThreadKey, idempotency_key: String) -> Option<KeyedTurn> = (&key, &idempotency_key);
+        saved(session: SessionKey) -> Vec<(ThreadId, UnfinishedText)> = (&session);
+        feed(session: SessionKey, after: u64, max: usize) -> Vec<FeedItem> = (&session, after, max);
+        number_at(key: ThreadKey, seq: Seq) -> Option<u64> = (&key, seq);
+        feed_end(session: SessionKey) -> u64 = (&session);
+        due(kind: DueKind, after: Option<ThreadKey>, max: usize) -> Vec<ThreadKey> = (kind, after.as_ref(), max);
+    }
+
+    fn append(&self, key: ThreadKey, append: Append) -> StoreFuture<'_, Appended> {
+        Box::pin(async move {
+            let appended = self.database().append(&key, &append).await?;
+            self.announce(&key);
+            Ok(appended)
+        })
+    }
+
+    fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()> {
+        Box::pin(async move { self.notices().changed(self.database(), &key, after).await })
+    }
+
+    fn save(&self, key: ThreadKey, fence: Fence, text: UnfinishedText) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            self.database().save(&key, fence, &text).await?;
+            self.announce(&key);
+            Ok(())
+        })
+    }
+
+    fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, ()> {
+        Box::pin(async move { self.notices().feed_changed(self.database(), &session, after).await })
+    }
+}
+
+impl Store for PostgresStore {
+    pass_on! {
+        create_session(session: NewSession) -> () = (&session);
+        fork(from: ThreadKey, log: NewLog) -> () = (&from, &log);
+        log_with_start_key(tenant: Tenant, start_key: String) -> Option<ThreadKey> = (&tenant, &start_key);
+        logs(list: LogList) -> Vec<LogHead> = (&list);
+        prune_journals(name: String, before: Timestamp, max: usize) -> u64 = (&name, before, max);
+        search(key: ThreadKey, search: Search) -> Vec<SearchHit> = (&key, &search);
+        sessions(tenant: Tenant, after: Option<SessionId>, max: usize) -> Vec<SessionInfo>
+            = (&tenant, after.as_ref(), max);
+        threads(session: SessionKey) -> Vec<ThreadInfo> = (&session);
+        blob(tenant: Tenant, hash: String) -> Option<String> = (&tenant, &hash);
+        usage(tenant: Tenant) -> Usage = (&tenant);
+        vacuum() -> () = ();
+    }
+
+    fn create_log(&self, log: NewLog) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            self.database().create_log(&log).await?;
+            self.notices().announce(&log.session);
+            Ok(())
+        })
+    }
+
+    fn delete_session(&self, session: SessionKey) -> StoreFuture<'_, bool> {
+        Box::pin(async move {
+            let was_there = self.database().delete_session(&session).await?;
+            self.notices().announce(&session);
+            Ok(was_there)
+        })
+    }
+
+    fn delete_log(&self, key: ThreadKey) -> StoreFuture<'_, bool> {
+        Box::pin(async move {
+            let was_there = self.database().delete_log(&key).await?;
+            self.announce(&key);
+            Ok(was_there)
+        })
+    }
+}
+
+impl Documents for PostgresStore {
+    pass_on! {
+        write(writes: Writes) -> () = (&writes);
+        documents(keys: Vec<DocumentKey>) -> Vec<Document> = (&keys);
+        list(list: DocumentList) -> Vec<Document> = (&list);
+        prune(kind: String, before: Timestamp, max: usize) -> u64 = (&kind, before, max);
+    }
+}
