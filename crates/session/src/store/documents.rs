@@ -32,8 +32,8 @@ pub trait Documents: std::fmt::Debug + Send + Sync + 'static {
     /// Lists documents in the order of tenant, session and name.
     fn list(&self, list: DocumentList) -> StoreFuture<'_, Vec<Document>>;
 
-    /// Verifies that writes are durable: makes a small durable write, and checks the storage behind any cache. Callers
-    /// limit how often this happens.
+    /// Verifies that writes are durable: makes a durable write of about the size of a turn, and checks the storage
+    /// behind any cache. Callers limit how often this happens.
     fn probe(&self, at: Timestamp) -> StoreFuture<'_, ()> {
         self.write(Writes::probe(at))
     }
@@ -42,6 +42,9 @@ pub trait Documents: std::fmt::Debug + Send + Sync + 'static {
     /// how many were removed.
     fn prune(&self, kind: String, before: Timestamp, max: usize) -> StoreFuture<'_, u64>;
 }
+
+/// The size of the document that a probe writes. A turn writes a little less: where a probe has room, so has a turn.
+const PROBE_BYTES: usize = 48 * 1024;
 
 /// One commit: first the puts, then the creates, then the deletes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,7 +92,7 @@ impl Writes {
     /// Returns the write of [`Documents::probe`]: one document, the same for all.
     pub fn probe(at: Timestamp) -> Self {
         let key = DocumentKey::of_tenant(&Tenant::default(), "probe", "probe");
-        Self { puts: vec![Document { key, at, data: String::new() }], ..Self::default() }
+        Self { puts: vec![Document { key, at, data: " ".repeat(PROBE_BYTES) }], ..Self::default() }
     }
 
     /// Returns what must be there already: each once, in the order of the keys.
