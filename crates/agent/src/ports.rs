@@ -5,8 +5,8 @@ use std::time::Duration;
 use contexture_compose::{BoxFuture, Pass, Reconciliation};
 use contexture_history::TurnNo;
 use contexture_message::{StopReason, Usage};
+use contexture_model::WireRequest;
 use contexture_session::{Thread, UnfinishedText};
-use contexture_wire::Target;
 use futures::channel::oneshot;
 
 /// Generates unguessable secrets.
@@ -82,8 +82,8 @@ pub struct Calling<'a> {
     pub step: u32,
     /// The pass that is sent: the request and its explanation.
     pub pass: &'a Pass,
-    /// Where the request is sent, if it is sent anywhere.
-    pub target: Option<Target>,
+    /// The request as it goes over the wire, if it does.
+    pub sent: Option<&'a WireRequest>,
 }
 
 /// The result of a model call.

@@ -73,7 +73,17 @@ async fn run(prompt: &Compiled, engine: &Engine, options: &ResolveOptions) -> Re
     report(&setup, &arranged.draft);
     let prompt = prompt.definition.id.clone();
     let (fingerprint, reconciliation, evaluated) = (OnceLock::new(), OnceLock::new(), reuse.results);
-    Ok(Pass(Arc::new(Inner { prompt, arranged, rendered, evaluated, sent, fingerprint, reconciliation })))
+    let before = options.cache.previous.clone();
+    Ok(Pass(Arc::new(Inner {
+        prompt,
+        arranged,
+        rendered,
+        evaluated,
+        before,
+        sent,
+        fingerprint,
+        reconciliation,
+    })))
 }
 
 /// A draft that fits, and the results it was made from.

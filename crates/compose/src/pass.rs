@@ -8,7 +8,7 @@ use contexture_message::{Message, Request, Role, Tokens, Usage};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::cache::{Forecast, Reconciliation, Sent};
+use crate::cache::{Digests, Forecast, Reconciliation, Sent};
 use crate::evaluated::{Evaluated, Reuse, ReuseExtent};
 use crate::options::ResolveOptions;
 use crate::segment::{Body, FrozenBody, Segment, SharedTool, Slot};
@@ -29,6 +29,8 @@ pub(crate) struct Inner {
     pub(crate) rendered: Rendered,
     /// Results that later passes reuse.
     pub(crate) evaluated: Arc<Evaluated>,
+    /// The request that this one was compared with.
+    pub(crate) before: Option<Arc<Sent>>,
     /// What the next request is compared with; computed on demand.
     pub(crate) sent: OnceLock<Arc<Sent>>,
     pub(crate) fingerprint: OnceLock<String>,
@@ -105,7 +107,7 @@ impl Pass {
 
     /// Explains why the request looks the way it does. Reads the existing Segments and runs nothing again.
     pub fn explain(&self) -> Explanation {
-        let mut explanation = explain(&self.0.arranged, self.request(), self.fingerprint());
+        let mut explanation = explain(&self.0.arranged, self.request(), self.fingerprint(), &self.digests());
         match self.0.reconciliation.get() {
             Some(Some(compared)) => explanation.cache.reconciliation = Some(compared.clone()),
             // The provider reported no usage to compare the forecast with.
@@ -188,10 +190,23 @@ impl Pass {
     /// Returns the hash of the request: equal requests have equal fingerprints.
     pub fn fingerprint(&self) -> &str {
         self.0.fingerprint.get_or_init(|| {
+            let Request { model, messages, tools, tool_choice, output, settings, breakpoints } =
+                self.request();
+            let rest = (model, tools, tool_choice, output, settings, breakpoints);
             // Plain data with string keys always serializes.
-            let bytes = serde_json::to_vec(self.request()).unwrap_or_default();
+            let mut bytes = serde_json::to_vec(&rest).unwrap_or_default();
+            let digests = self.digests();
+            messages.iter().for_each(|it| bytes.extend(digests.of(it).to_le_bytes()));
             format!("{:032x}", xxh3_128(&bytes))
         })
+    }
+
+    /// Returns the digests of the request's messages.
+    fn digests(&self) -> Arc<Digests> {
+        let sent = self.sent();
+        let before = self.0.before.as_ref().and_then(|it| it.digests.get());
+        let digests = || Arc::new(Digests::new(&self.request().messages, before.map(|it| &**it)));
+        Arc::clone(sent.digests.get_or_init(digests))
     }
 }
 

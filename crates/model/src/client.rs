@@ -5,12 +5,14 @@
 
 use std::sync::Arc;
 
-use contexture_wire::{Dialect, Encoded, Target, encode_request};
+use contexture_wire::{Dialect, Encoded, encode_request};
 use futures::StreamExt;
 
 use crate::call::Call;
 use crate::endpoint::Endpoints;
-use crate::{ClientConfig, ClientError, Deltas, Model, ModelCall, ModelError, ModelProvider, Secret};
+use crate::{
+    ClientConfig, ClientError, Deltas, Model, ModelCall, ModelError, ModelProvider, Secret, WireRequest,
+};
 
 /// Calls models over HTTP. Clones share the connections.
 ///
@@ -64,7 +66,7 @@ impl Client {
     }
 
     /// Returns what a call would send, and what its dialect cannot represent.
-    pub fn encode(&self, call: &ModelCall) -> Result<Encoded, ModelError> {
+    pub fn encode_with_losses(&self, call: &ModelCall) -> Result<Encoded, ModelError> {
         Ok(encode_request(&self.0.target(call)?.1, &call.request))
     }
 
@@ -80,7 +82,7 @@ impl Model for Client {
         futures::stream::unfold(call, async |mut call| call.next().await.map(|it| (it, call))).boxed()
     }
 
-    fn target(&self, call: &ModelCall) -> Option<Target> {
-        self.0.target(call).ok().map(|(_, target)| target)
+    fn encode(&self, call: &ModelCall) -> Option<WireRequest> {
+        self.0.encode(call).ok().map(|(_, encoded)| encoded)
     }
 }

@@ -11,7 +11,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, Header
 use crate::secret::without_password;
 use crate::{
     ClientConfig, ClientError, Limits, ModelCall, ModelError, ModelErrorKind, ModelProvider, Retries, Secret,
-    Timeouts, address, http,
+    Timeouts, WireRequest, address, http,
 };
 
 /// The configured providers, ready to be called, and what all calls share.
@@ -86,24 +86,33 @@ impl Endpoints {
         self.n_calls.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Encodes a call.
+    /// Returns everything that a call sends.
     pub(crate) fn prepare(&self, call: &ModelCall) -> Result<Prepared, ModelError> {
-        let (endpoint, target) = self.target(call)?;
+        let (endpoint, WireRequest { target, body }) = self.encode(call)?;
         if endpoint.lacks_key {
             let message = format!("there is no key for provider `{}`", target.provider);
             return Err(ModelError::new(ModelErrorKind::KeyMissing, message));
         }
-        let Encoded { body, losses } = encode_request(&target, &call.request);
-        // Only the places are logged: a reason may quote the conversation. `Client::encode` returns them in full.
-        losses.iter().for_each(|it| tracing::debug!(at = it.at, "left out: the dialect can't represent it"));
         Ok(Prepared {
             url: address::endpoint(&endpoint.base, &target),
             headers: endpoint.headers.clone(),
-            body: body.to_string().into(),
+            body,
             secrets: endpoint.secrets.clone(),
             traced_as: endpoint.traced_as.clone(),
             target,
         })
+    }
+
+    /// Encodes a call, unless that has been done.
+    pub(crate) fn encode(&self, call: &ModelCall) -> Result<(&Endpoint, WireRequest), ModelError> {
+        let (endpoint, target) = self.target(call)?;
+        if let Some(encoded) = &call.encoded {
+            return Ok((endpoint, encoded.clone()));
+        }
+        let Encoded { body, losses } = encode_request(&target, &call.request);
+        // Only the places are logged: a reason may quote the conversation. `Client::encode_with_losses` returns all.
+        losses.iter().for_each(|it| tracing::debug!(at = it.at, "left out: the dialect can't represent it"));
+        Ok((endpoint, WireRequest { target, body: body.to_string().into() }))
     }
 
     /// Returns the endpoint and the target that the request names.

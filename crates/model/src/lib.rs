@@ -25,7 +25,7 @@ pub use client::Client;
 pub use config::{ClientConfig, ClientError, Limits, ModelProvider, Retries, Timeouts};
 pub use error::{ModelError, ModelErrorKind};
 pub use http::http_client;
-pub use port::{Deltas, Model, ModelCall};
+pub use port::{Deltas, Model, ModelCall, WireRequest};
 pub use reqwest::{NoProxy, Proxy};
 pub use scripted::{Scripted, Step};
 pub use secret::Secret;

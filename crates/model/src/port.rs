@@ -15,6 +15,17 @@ pub struct ModelCall {
     pub request: Arc<Request>,
     /// Calls with the same key should reach the same provider cache; a thread's id is a good choice.
     pub cache_key: Option<String>,
+    /// What [`Model::encode`] made of this call, so that it is not encoded twice.
+    pub encoded: Option<WireRequest>,
+}
+
+/// A request as it goes over the wire.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WireRequest {
+    /// The provider and model it is sent to.
+    pub target: Target,
+    /// The JSON body.
+    pub body: bytes::Bytes,
 }
 
 /// The pieces of an answer as they arrive.
@@ -28,9 +39,9 @@ pub trait Model: Send + Sync {
     /// Calls the model and returns the pieces of its answer.
     fn stream(&self, call: ModelCall) -> Deltas;
 
-    /// Returns the target of a call, if it is sent to a provider: the call then sends what
+    /// Returns what a call sends, if it is sent to a provider: what
     /// [`encode_request`](contexture_wire::encode_request) makes of it.
-    fn target(&self, _call: &ModelCall) -> Option<Target> {
+    fn encode(&self, _call: &ModelCall) -> Option<WireRequest> {
         None
     }
 }
@@ -40,7 +51,7 @@ impl<M: Model + ?Sized> Model for Arc<M> {
         (**self).stream(call)
     }
 
-    fn target(&self, call: &ModelCall) -> Option<Target> {
-        (**self).target(call)
+    fn encode(&self, call: &ModelCall) -> Option<WireRequest> {
+        (**self).encode(call)
     }
 }

@@ -52,18 +52,18 @@ fn number(name: &str, otherwise: u64) -> u64 {
 
 #[test]
 fn nothing_acknowledged_is_lost_on_postgres() {
-    chaos(Store::Postgres(Box::new(Postgres::start().unwrap())));
+    chaos(Store::Postgres(Box::new(Postgres::start().unwrap())), 60);
 }
 
 #[test]
 fn nothing_acknowledged_is_lost_on_sqlite() {
-    chaos(Store::Sqlite);
+    chaos(Store::Sqlite, 15);
 }
 
-fn chaos(store: Store) {
+fn chaos(store: Store, seconds: u64) {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let seed = number("CONTEXTURE_CHAOS_SEED", u64::from(now.subsec_nanos()));
-    let seconds = number("CONTEXTURE_CHAOS_SECONDS", 15);
+    let seconds = number("CONTEXTURE_CHAOS_SECONDS", seconds);
     eprintln!("CONTEXTURE_CHAOS_SEED={seed} CONTEXTURE_CHAOS_SECONDS={seconds}");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let model = runtime.block_on(MockModel::with_responder(Echo));

@@ -1,5 +1,6 @@
 //! Provider caches: their rules, records of what was sent, forecasts, and whether an edit is worth breaking one.
 
+mod digests;
 mod forecast;
 mod planner;
 mod same_bytes;
@@ -11,6 +12,7 @@ use contexture_message::{Breakpoint, CacheRules, Tokens};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::digests::Digests;
 pub use self::forecast::{Forecast, MissCause, PrefixChange, Reconciliation};
 pub(crate) use self::forecast::{Outlook, common_prefix, forecast};
 pub use self::planner::{Edit, EditDecision, Prospect, forced, weigh};

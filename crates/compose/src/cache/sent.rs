@@ -7,12 +7,13 @@
 use std::borrow::Cow;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use contexture_message::tokens::message_tokens;
 use contexture_message::{Message, TokenCounter, Tokens, ToolDefinition};
 use serde::{Deserialize, Serialize};
 
+use super::digests::Digests;
 use super::same_bytes::{is_same_message, is_same_tool};
 use crate::segment::{SEPARATOR, Source};
 
@@ -44,6 +45,8 @@ pub struct Sent {
     pub(crate) messages: SentMessages,
     /// Whether the provider did not report what it read from its cache.
     pub(crate) is_unreported: bool,
+    /// The digests of the request's messages, once they are known; the next request reuses them.
+    pub(crate) digests: OnceLock<Arc<Digests>>,
 }
 
 /// A tool or a piece of the system message.
@@ -296,6 +299,7 @@ impl From<Kept> for Sent {
             pieces: kept.tools.into_iter().chain(kept.system).map(piece).collect(),
             messages: SentMessages::Assumed(kept.messages),
             is_unreported: kept.unreported,
+            digests: OnceLock::new(),
         }
     }
 }

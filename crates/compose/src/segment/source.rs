@@ -104,28 +104,50 @@ impl Source {
         matches!(self, Source::Prompt | Source::Instructions | Source::Adaptation(_))
     }
 
+    /// Returns the kind of source: `context` for `context:brand` and for `context[2]`.
+    pub fn kind(&self) -> &str {
+        match self {
+            Source::Prompt | Source::Output => "prompt",
+            Source::User => "user",
+            Source::InFlight => "in_flight",
+            Source::Instructions => "instructions",
+            Source::CallSite => "call",
+            Source::TagBlock => "tags",
+            Source::Context(_) => "context",
+            Source::Block(_) => "block",
+            Source::Provider(_) => "provider",
+            Source::Injectable(_) => "injectable",
+            Source::Contributor(_) => "contributor",
+            Source::Adaptation(_) => "adaptation",
+            Source::Transform(_) => "transform",
+            Source::History(_) => "history",
+            Source::At { kind, .. } => kind.as_str(),
+            Source::Noted(notation) => notation.split([':', '[']).next().unwrap_or_default(),
+        }
+    }
+
     /// Returns the notation.
     pub(crate) fn notation(&self) -> Cow<'_, str> {
-        let named = |kind: &str, id: &str| Cow::Owned(format!("{kind}:{id}"));
-        match self {
-            Source::Prompt => "prompt".into(),
-            Source::Output => "prompt:output".into(),
-            Source::User => "user".into(),
-            Source::InFlight => "in_flight".into(),
-            Source::Instructions => "instructions".into(),
-            Source::CallSite => "call".into(),
-            Source::TagBlock => "tags:block".into(),
-            Source::Context(id) => named("context", id),
-            Source::Block(id) => named("block", id),
-            Source::Provider(id) => named("provider", id),
-            Source::Injectable(id) => named("injectable", id),
-            Source::Contributor(id) => named("contributor", id),
-            Source::Adaptation(key) => named("adaptation", key),
-            Source::Transform(name) => named("transform", name),
-            Source::History(turn) => named("history", turn),
-            Source::At { kind, position } => format!("{}[{position}]", kind.as_str()).into(),
-            Source::Noted(notation) => (&**notation).into(),
-        }
+        let id: &str = match self {
+            Source::Prompt
+            | Source::User
+            | Source::InFlight
+            | Source::Instructions
+            | Source::CallSite => return self.kind().into(),
+            Source::At { kind, position } => return format!("{}[{position}]", kind.as_str()).into(),
+            Source::Noted(notation) => return (&**notation).into(),
+            Source::Output => "output",
+            Source::TagBlock => "block",
+            Source::Context(id)
+            | Source::Block(id)
+            | Source::Provider(id)
+            | Source::Injectable(id)
+            | Source::Contributor(id)
+            | Source::Adaptation(id)
+            | Source::Transform(id)
+            | Source::History(id) => id,
+        };
+        format!("{}:{id}", self.kind()).into()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Records what a request contains, for comparison with the next one of its thread.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::arrange::Arranged;
 use super::draft::message_segments;
@@ -20,7 +20,7 @@ pub(crate) fn record(arranged: &Arranged, rendered: &Rendered) -> Sent {
     let origins = Arc::clone(&rendered.origins);
     let model = arranged.draft.skeleton.model.clone();
     let messages = SentMessages::Known { list, origins, groups };
-    Sent { model, pieces, n_tools, messages, is_unreported: false }
+    Sent { model, pieces, n_tools, messages, is_unreported: false, digests: OnceLock::new() }
 }
 
 fn tool_pieces(arranged: &Arranged) -> Vec<SentPiece> {

@@ -42,7 +42,7 @@ fn request(messages: Vec<Message>, max_tokens: u32) -> Request {
 }
 
 async fn ask(client: &Client, request: Request) -> Heard {
-    hear(client, ModelCall { request: Arc::new(request), cache_key: None }).await
+    hear(client, ModelCall { request: Arc::new(request), ..ModelCall::default() }).await
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn a_dropped_stream_frees_the_model() {
     use futures::StreamExt;
     let client = client(Dialect::Openai, &address);
     let long = request(vec![Message::user("Tell me a very long story.")], 1_000);
-    let mut deltas = client.stream(ModelCall { request: Arc::new(long), cache_key: None });
+    let mut deltas = client.stream(ModelCall { request: Arc::new(long), ..ModelCall::default() });
     assert!(deltas.next().await.unwrap().is_ok());
     // The model answers one call at a time, so it is this one.
     let (call, mut said) = works_on(&address).await.unwrap();

@@ -70,7 +70,7 @@ fn call(text: &str) -> ModelCall {
         messages: vec![Arc::new(Message::user(text))],
         ..Request::default()
     };
-    ModelCall { request: Arc::new(request), cache_key: None }
+    ModelCall { request: Arc::new(request), ..ModelCall::default() }
 }
 
 /// Listens until the end. The only caller of the API for most tests.

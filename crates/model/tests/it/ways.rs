@@ -12,7 +12,7 @@ use crate::{Heard, call, client_with, config, good, hear, provider};
 async fn asked_for(model: Option<&str>) -> Heard {
     let client = client_with(ModelProvider::new(Dialect::Openai).at("http://127.0.0.1:9"), config());
     let request = Request { model: model.map(str::to_owned), ..Request::default() };
-    hear(&client, ModelCall { request: Arc::new(request), cache_key: None }).await
+    hear(&client, ModelCall { request: Arc::new(request), ..ModelCall::default() }).await
 }
 
 #[tokio::test]
@@ -34,7 +34,7 @@ async fn the_model_is_what_follows_the_first_slash() {
     let server = MockModel::start([good(Dialect::Openai)]).await;
     let client = client_with(provider(Dialect::Openai, &server), config());
     let request = Request { model: Some("mock/meta/llama-3".to_owned()), ..Request::default() };
-    hear(&client, ModelCall { request: Arc::new(request), cache_key: None }).await;
+    hear(&client, ModelCall { request: Arc::new(request), ..ModelCall::default() }).await;
     assert_eq!(server.received()[0].body["model"], "meta/llama-3");
 }
 
@@ -54,7 +54,7 @@ async fn callers_may_look_at_what_would_be_sent() {
     let server = MockModel::start([good(Dialect::Openai)]).await;
     let client = client_with(provider(Dialect::Openai, &server), config());
     let call = ModelCall { cache_key: Some("thread-1".to_owned()), ..call("hello") };
-    let encoded = client.encode(&call).unwrap();
+    let encoded = client.encode_with_losses(&call).unwrap();
     hear(&client, call).await;
     assert_eq!(server.received()[0].body, encoded.body);
     assert!(encoded.losses.is_empty());

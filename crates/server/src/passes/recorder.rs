@@ -10,7 +10,7 @@ use std::time::Duration;
 use contexture_agent::{Called, Calling, Watcher};
 use contexture_history::Timestamp;
 use contexture_session::{Journal, SessionId, SessionKey, Store, StoreError, Tenant, ThreadKey, Time};
-use contexture_wire::{Target, encode_request};
+use contexture_model::WireRequest;
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::task::TaskTracker;
@@ -187,15 +187,15 @@ fn manifest(call: &Calling<'_>) -> Manifest {
         model: call.pass.request().model.clone(),
         fingerprint: call.pass.fingerprint().to_string(),
         total_tokens: call.pass.total_tokens().0,
-        wire: call.target.clone().map(|target| wire(target, call)),
+        wire: call.sent.map(wire),
         document: Value::Null,
         elements: Vec::new(),
     }
 }
 
-fn wire(target: Target, call: &Calling<'_>) -> Wire {
-    let body = encode_request(&target, call.pass.request()).body.to_string();
-    Wire { hash: body_hash(&body), bytes: body.len(), target }
+fn wire(sent: &WireRequest) -> Wire {
+    let WireRequest { target, body } = sent;
+    Wire { hash: body_hash(body), bytes: body.len(), target: target.clone() }
 }
 
 /// Returns the tenant of conversations that are not kept. Nothing is written down of them.

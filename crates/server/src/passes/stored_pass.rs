@@ -117,8 +117,8 @@ pub(crate) struct ResultRecord {
 }
 
 /// Returns the hash of a body: 160 bits, as hex digits.
-pub(super) fn body_hash(body: &str) -> String {
-    Sha256::digest(body.as_bytes()).iter().take(20).map(|it| format!("{it:02x}")).collect()
+pub(super) fn body_hash(body: &[u8]) -> String {
+    Sha256::digest(body).iter().take(20).map(|it| format!("{it:02x}")).collect()
 }
 
 /// A pass that was read.
@@ -153,7 +153,7 @@ impl StoredPass {
         };
         let wire = self.manifest.wire.as_ref().ok_or_else(none)?;
         let body = encode_request(&wire.target, &self.request()?).body.to_string();
-        match body_hash(&body) == wire.hash {
+        match body_hash(body.as_bytes()) == wire.hash {
             true => Ok(body),
             false => {
                 Err(Problem::new(ErrorCode::PassDiffers, format!("pass `{}` is not what was sent", self.id))

@@ -223,7 +223,7 @@ pub(crate) async fn replay(
         stored_pass.body()?;
     }
     let cache_key = stored_pass.manifest.wire.as_ref().and_then(|it| it.target.cache_key.clone());
-    let call = ModelCall { request: std::sync::Arc::new(stored_pass.request()?), cache_key };
+    let call = ModelCall { request: std::sync::Arc::new(stored_pass.request()?), cache_key, encoded: None };
     let mut deltas = app.loaded().agent.model().stream(call);
     while let Some(delta) = deltas.next().await {
         if let Delta::Done(answer) = delta? {

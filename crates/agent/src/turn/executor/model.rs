@@ -6,9 +6,8 @@ use std::time::Duration;
 use contexture_compose::{GuardrailSide, Pass, StopCondition};
 use contexture_history::Timestamp;
 use contexture_message::{Answer, Delta, StopReason, Usage};
-use contexture_model::{Deltas, ModelCall, ModelError, ModelErrorKind};
+use contexture_model::{Deltas, ModelCall, ModelError, ModelErrorKind, WireRequest};
 use contexture_session::NewItem;
-use contexture_wire::Target;
 use futures::StreamExt;
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +24,7 @@ use crate::turn::items::{answer_items, make_calls_recordable, partial_items};
 /// A call that was reported to the watcher.
 struct Watched {
     began: Timestamp,
-    target: Option<Target>,
+    sent: Option<WireRequest>,
 }
 
 impl Executor {
@@ -95,11 +94,12 @@ impl Executor {
 
     /// Calls the model once.
     async fn call(&mut self, pass: &Pass) -> Result<Answer, Break> {
-        let call = ModelCall {
+        let mut call = ModelCall {
             request: Arc::new(pass.request().clone()),
             cache_key: Some(self.turn.thread().id().to_string()),
+            encoded: None,
         };
-        let watched = self.calling(pass, &call);
+        let watched = self.calling(pass, &mut call);
         let stream = self.resolver.agent.model.stream(call);
         let collecting = collect_answer(stream, self.streaming(), self.cancel.clone(), self.holds_back);
         let collected = self.turn.while_alive(Box::pin(collecting)).await?;
@@ -187,11 +187,12 @@ impl Executor {
     }
 
     /// Reports a call to the watcher before it is made.
-    fn calling(&self, pass: &Pass, call: &ModelCall) -> Option<Watched> {
+    fn calling(&self, pass: &Pass, call: &mut ModelCall) -> Option<Watched> {
         let watcher = self.resolver.agent.watcher.as_ref()?;
-        let target = self.resolver.agent.model.target(call);
-        self.notify(pass, target.clone(), &**watcher, |watcher, call| watcher.calling(call));
-        Some(Watched { began: self.resolver.agent.time.now(), target })
+        call.encoded = self.resolver.agent.model.encode(call);
+        let sent = call.encoded.clone();
+        self.notify(pass, sent.as_ref(), &**watcher, |watcher, call| watcher.calling(call));
+        Some(Watched { began: self.resolver.agent.time.now(), sent })
     }
 
     /// Reports the result of a call to the watcher.
@@ -208,13 +209,13 @@ impl Executor {
                 Err(broke) => Err(broke.err.code().into()),
             },
         };
-        self.notify(pass, watched.target, &**watcher, |watcher, call| watcher.called(call, &called));
+        self.notify(pass, watched.sent.as_ref(), &**watcher, |watcher, call| watcher.called(call, &called));
     }
 
     fn notify(
         &self,
         pass: &Pass,
-        target: Option<Target>,
+        sent: Option<&WireRequest>,
         watcher: &dyn Watcher,
         notify: impl FnOnce(&dyn Watcher, &Calling<'_>),
     ) {
@@ -225,7 +226,7 @@ impl Executor {
             prompt: self.resolver.prompt.id(),
             step: self.state.spent.steps + 1,
             pass,
-            target,
+            sent,
         };
         notify(watcher, &call);
     }

@@ -17,7 +17,7 @@ pub use self::diff::{Change, ExplanationDiff, FirstDifference};
 use super::arrange::Arranged;
 use super::draft::{SystemPiece, system_order};
 use super::rewrite::ShortenedResult;
-use crate::cache::CacheFacts;
+use crate::cache::{CacheFacts, Digests};
 use crate::evaluated::Timing;
 use crate::segment::{Body, Slot, Volatility};
 use crate::{Fate, Priority, Segment, Source};
@@ -177,13 +177,21 @@ pub struct TimingInfo {
 }
 
 /// Explains an arranged draft.
-pub(crate) fn explain(arranged: &Arranged, request: &Request, fingerprint: &str) -> Explanation {
+pub(crate) fn explain(
+    arranged: &Arranged,
+    request: &Request,
+    fingerprint: &str,
+    digests: &Digests,
+) -> Explanation {
     let draft = &arranged.draft;
     let usage = &draft.usage;
     let starts = starts_of(&arranged.pieces);
     let shares = draft.tree.shares();
     Explanation {
-        parts: part_order(arranged).into_iter().map(|it| part(it, arranged, &starts, &shares)).collect(),
+        parts: part_order(arranged)
+            .into_iter()
+            .map(|it| part(it, arranged, (&starts, &shares), digests))
+            .collect(),
         excluded: draft.segments.iter().filter_map(exclusion).collect(),
         dropped: draft.segments.iter().filter_map(drop_record).collect(),
         messages: request.messages.len(),
@@ -228,7 +236,12 @@ fn starts_of(pieces: &[SystemPiece]) -> Starts {
     pieces.iter().filter_map(|it| Some((it.segment?, it.bytes.start))).collect()
 }
 
-fn part(position: usize, arranged: &Arranged, starts: &Starts, shares: &[String]) -> Part {
+fn part(
+    position: usize,
+    arranged: &Arranged,
+    (starts, shares): (&Starts, &[String]),
+    digests: &Digests,
+) -> Part {
     let segment = &arranged.draft.segments[position];
     let text = match &segment.body {
         Body::Text(text) => Some(text.as_str().to_owned()),
@@ -245,19 +258,19 @@ fn part(position: usize, arranged: &Arranged, starts: &Starts, shares: &[String]
         volatility: segment.volatility,
         pinned: segment.pinned,
         start: starts.get(&position).copied(),
-        digest: digest(&segment.body, text.as_deref()),
+        digest: digest(&segment.body, text.as_deref(), digests),
         text,
     }
 }
 
-fn digest(body: &Body, text: Option<&str>) -> Option<String> {
-    // Plain data with string keys always serializes.
-    let json = match body {
-        Body::Messages(messages) => serde_json::to_string(messages).ok(),
-        Body::Tool(tool) => serde_json::to_string(&**tool.tool()).ok(),
-        Body::Nothing | Body::Text(_) | Body::Tags(_) => None,
+fn digest(body: &Body, text: Option<&str>, digests: &Digests) -> Option<String> {
+    let bytes: Vec<u8> = match body {
+        Body::Messages(messages) => messages.iter().flat_map(|it| digests.of(it).to_le_bytes()).collect(),
+        // Plain data with string keys always serializes.
+        Body::Tool(tool) => serde_json::to_vec(&**tool.tool()).unwrap_or_default(),
+        Body::Nothing | Body::Text(_) | Body::Tags(_) => text?.into(),
     };
-    json.as_deref().or(text).map(|it| format!("{:016x}", xxh3_64(it.as_bytes())))
+    Some(format!("{:016x}", xxh3_64(&bytes)))
 }
 
 fn exclusion(segment: &Segment) -> Option<Exclusion> {

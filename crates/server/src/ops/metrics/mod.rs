@@ -5,12 +5,13 @@
 
 mod registry;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use contexture_agent::{Called, Calling, Event, Watcher};
-use contexture_compose::Explanation;
+use contexture_compose::{Fate, Pass, Segment, Slot};
 
 use registry::{Meter, Registry, gauge};
 
@@ -150,21 +151,27 @@ impl Metrics {
         text
     }
 
-    fn explained(&self, why: &Explanation) {
+    /// Adds up what a pass sends, by kind of source, and what it drops, by reason.
+    fn resolved(&self, pass: &Pass) {
+        let (mut sources, mut drops) = (BTreeMap::<&str, u64>::new(), BTreeMap::<&str, u64>::new());
+        for segment in pass.segments() {
+            match &segment.fate {
+                Fate::Kept | Fate::Shortened { .. } => {
+                    *sources.entry(kind_of(segment)).or_default() += u64::from(segment.tokens.0);
+                }
+                Fate::Dropped { reason } => *drops.entry(reason_of(reason)).or_default() += 1,
+                Fate::Excluded { .. } | Fate::Empty => {}
+            }
+        }
         let mut registry = self.registry();
-        let sent = why.parts.iter().filter(|it| matches!(it.state.as_str(), "kept" | "shortened"));
-        for part in sent {
-            registry.add(SOURCES, &[kind_of(&part.source, &part.slot)], u64::from(part.tokens.0));
-        }
-        for drop in &why.dropped {
-            registry.add(DROPS, &[reason_of(&drop.reason)], 1);
-        }
+        sources.iter().for_each(|(kind, tokens)| registry.add(SOURCES, &[kind], *tokens));
+        drops.iter().for_each(|(reason, n)| registry.add(DROPS, &[reason], *n));
     }
 }
 
 impl Watcher for Metrics {
     fn calling(&self, call: &Calling<'_>) {
-        self.explained(&call.pass.explain());
+        self.resolved(call.pass);
     }
 
     fn called(&self, call: &Calling<'_>, result: &Called) {
@@ -200,12 +207,13 @@ fn stop_name(stop: &impl serde::Serialize) -> String {
     value.as_str().unwrap_or("other").to_owned()
 }
 
-/// Returns the kind of a source: `context` of `context:brand` and of `context[2]`.
-fn kind_of<'a>(source: &'a str, slot: &'a str) -> &'a str {
-    if slot == "tools" {
-        return "tools";
+/// Returns the kind of a Segment's source; tools are a kind of their own.
+fn kind_of(segment: &Segment) -> &str {
+    match segment.source.kind() {
+        _ if segment.slot == Slot::Tools => "tools",
+        "" => "other",
+        kind => kind,
     }
-    source.split([':', '[']).next().filter(|it| !it.is_empty()).unwrap_or("other")
 }
 
 /// Returns the kind of a reason, whose text holds numbers.
@@ -220,14 +228,17 @@ fn reason_of(reason: &str) -> &'static str {
 mod tests {
     use std::time::Duration;
 
+    use contexture_compose::{Body, Segment, Slot, Source};
+
     use super::{Metrics, Now, kind_of, reason_of};
 
     #[test]
     fn sources_and_reasons_have_few_kinds() {
-        assert_eq!(kind_of("context:brand", "system"), "context");
-        assert_eq!(kind_of("context[2]", "system"), "context");
-        assert_eq!(kind_of("history:t7", "history"), "history");
-        assert_eq!(kind_of("prompt", "tools"), "tools");
+        let kind = |source, slot| kind_of(&Segment::new(source, slot, Body::Nothing)).to_owned();
+        assert_eq!(kind(Source::Context("brand".into()), Slot::System), "context");
+        assert_eq!(kind(Source::Noted("context[2]".into()), Slot::System), "context");
+        assert_eq!(kind(Source::History("t7".into()), Slot::History), "history");
+        assert_eq!(kind(Source::Prompt, Slot::Tools), "tools");
         assert_eq!(reason_of("did not fit the token budget: 3 tokens over, priority 50"), "budget");
     }
 
