@@ -138,7 +138,7 @@ impl Database {
         check_owner(key, &append.guard)?;
         check_text(key, "the nonce", &append.nonce)?;
         let rows = encoded(key, append)?;
-        let prepared = &Prepared::new(key, append, &rows).map_err(|err| malformed(key, &err))?;
+        let prepared = &Prepared::new(key, append, &rows).map_err(|err| StoreError::malformed(key, err))?;
         self.run(|mut client, _| async move {
             let written = match prepared.archived.is_empty() {
                 true => self.write_append(&client, prepared).await,
@@ -257,9 +257,5 @@ fn needs_writer(guard: &Guard, state: Option<&LogState>) -> Option<bool> {
 
 /// Returns the rows of an append.
 pub(crate) fn encoded(key: &ThreadKey, append: &Append) -> Result<Vec<Row>, StoreError> {
-    codec::encode(&append.items).map_err(|err| malformed(key, &err))
-}
-
-pub(crate) fn malformed(key: &ThreadKey, err: &serde_json::Error) -> StoreError {
-    StoreError::Malformed { thread: key.thread.to_string(), detail: err.to_string() }
+    codec::encode(&append.items).map_err(|err| StoreError::malformed(key, err))
 }

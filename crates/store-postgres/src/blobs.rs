@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_session::codec::{Blob, BlobRef, Row};
-use contexture_session::{StoreError, Tenant, ThreadKey};
+use contexture_session::{Tenant, ThreadKey};
 use deadpool_postgres::{GenericClient, Transaction};
 
 use crate::database::Database;
@@ -67,16 +67,6 @@ pub(crate) fn joined(places: &[BlobRef], texts: &Texts) -> Result<Vec<Blob>, Fai
 }
 
 impl Database {
-    pub(crate) async fn blob(&self, tenant: &Tenant, hash: &str) -> Result<Option<String>, StoreError> {
-        if hash.contains('\0') {
-            return Ok(None);
-        }
-        let hashes = &BTreeSet::from([hash]);
-        let mut texts =
-            self.run(|client, _| async move { self.texts(&client, tenant, hashes).await }).await?;
-        Ok(texts.remove(hash))
-    }
-
     /// Returns the existing texts with these hashes.
     pub(crate) async fn texts(
         &self,

@@ -5,7 +5,7 @@ use contexture_session::{Append, Guard, LogState, NewLog, NewSession, State, Sto
 use deadpool_postgres::{Client, GenericClient, Transaction};
 use tokio_postgres::types::ToSql;
 
-use crate::append::{Prepared, encoded, malformed};
+use crate::append::{Prepared, encoded};
 use crate::database::{Attempt, Database, begin};
 use crate::failure::Failure;
 use crate::guard::check_text;
@@ -61,7 +61,7 @@ impl Database {
         let key = &log.key();
         let first = &first_append(log);
         let rows = encoded(key, first)?;
-        let first = &Prepared::new(key, first, &rows).map_err(|err| malformed(key, &err))?;
+        let first = &Prepared::new(key, first, &rows).map_err(|err| StoreError::malformed(key, err))?;
         self.run(|mut client, attempt| async move {
             if log.items.is_empty() {
                 let written = self.insert_log(&client, row, log.state.end).await;
@@ -116,7 +116,7 @@ impl Database {
         params.extend([&state.json as &(dyn ToSql + Sync), &state.needs_writer, &row.start_hash, &row.nonce]);
         if client.execute(&statement, &params).await? == 0 {
             self.check_current(client).await?;
-            return Err(StoreError::NotFound { what: "session", id: name.to_owned() }.into());
+            return Err(StoreError::no_session(&session.session).into());
         }
         Ok(())
     }

@@ -66,8 +66,13 @@ impl Database {
     }
 
     pub(crate) async fn feed_end(&self, session: &SessionKey) -> Result<u64, StoreError> {
+        Ok(self.feed_end_of(session).await?.unwrap_or(0))
+    }
+
+    /// Returns the number of a session's newest item; nothing if there is no such session.
+    pub(crate) async fn feed_end_of(&self, session: &SessionKey) -> Result<Option<u64>, StoreError> {
         let (tenant, main) = (session.tenant.as_str(), session.session.as_str());
-        Ok(self.select(END, &[&tenant, &main], number).await?.pop().unwrap_or(0))
+        Ok(self.select(END, &[&tenant, &main], number).await?.pop())
     }
 
     pub(crate) async fn number_at(&self, key: &ThreadKey, seq: Seq) -> Result<Option<u64>, StoreError> {

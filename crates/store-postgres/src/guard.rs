@@ -149,9 +149,7 @@ pub(crate) fn refused(key: &ThreadKey, guard: &Guard, current_lease: CurrentLeas
     match guard {
         _ if current_lease.is_allowed => Failure::Raced,
         Guard::Any | Guard::Call | Guard::Free | Guard::Acquire { .. } => StoreError::Held { thread }.into(),
-        Guard::Hold { fence, .. } | Guard::Release { fence } => {
-            StoreError::Fenced { thread, fence: *fence }.into()
-        }
+        Guard::Hold { fence, .. } | Guard::Release { fence } => StoreError::fenced(key, *fence).into(),
     }
 }
 
@@ -167,6 +165,5 @@ pub(crate) fn check_text(key: &ThreadKey, what: &str, text: &str) -> Result<(), 
     if !text.contains('\0') {
         return Ok(());
     }
-    let detail = format!("{what} has a NUL character, which PostgreSQL can't hold");
-    Err(StoreError::Malformed { thread: key.thread.to_string(), detail })
+    Err(StoreError::malformed(key, format!("{what} has a NUL character, which PostgreSQL can't hold")))
 }

@@ -9,7 +9,7 @@ use crate::numbers::to_sql;
 
 /// The kind is part of the text: the index of runs has only those.
 const LIST: &str = "\
-    SELECT {info}, {head} FROM {schema}.logs WHERE kind = '{kind}' AND {place} ORDER BY tenant, thread LIMIT $3";
+    SELECT {head} FROM {schema}.logs WHERE kind = '{kind}' AND {place} ORDER BY tenant, thread LIMIT $3";
 const OF_ALL: &str = "(tenant, thread) > ($1, $2)";
 const OF_TENANT: &str = "tenant = $1 AND thread > $2";
 const OF_SESSION: &str = "tenant = $1 AND thread > $2 AND session = $4";

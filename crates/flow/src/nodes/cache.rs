@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use contexture_compose::BoxFuture;
 use contexture_history::Timestamp;
-use contexture_session::{Document, DocumentKey, StoreError, Writes};
+use contexture_session::{Document, DocumentKey, StoreError};
 use serde_json::Value;
 
 use crate::keys::{CACHE, FRESH, digest, earlier};
@@ -41,7 +41,8 @@ impl CacheNode {
     }
 
     async fn remembered(&self, cx: &NodeContext) -> Result<Option<Value>, NodeError> {
-        let Some(found) = cx.services.document(self.document_key(cx)).await.map_err(error_of)? else {
+        let Some(found) = cx.services.documents.document(self.document_key(cx)).await.map_err(error_of)?
+        else {
             return Ok(None);
         };
         let now = cx.services.time.now();
@@ -65,8 +66,7 @@ impl CacheNode {
         // An entry with a time to live is dated with its expiry, so pruning by age removes it after that.
         let at = self.config.ttl_seconds.map_or(now, |it| later(now, it));
         let document = Document { key: self.document_key(cx), at, data: value.to_string() };
-        let writes = Writes { puts: vec![document], ..Writes::default() };
-        cx.services.documents.write(writes).await.map_err(error_of)
+        cx.services.documents.put(document).await.map_err(error_of)
     }
 }
 

@@ -62,7 +62,7 @@ impl LlmNode {
         let prompt = prompt(cx, &self.config.prompt)?;
         let agent = &cx.services.agent;
         if self.config.skip_history {
-            let scratch = cx.thread.scratch().map_err(|err| NodeError::new(err.code(), err.to_string()))?;
+            let scratch = cx.thread.scratch();
             let outcome =
                 stream_run(cx, agent.run(&prompt, &scratch, self.request(cx)), TurnTarget::Scratch).await?;
             return answered(cx, &outcome).ok_or_else(|| {

@@ -56,7 +56,7 @@ impl IntentNode {
             ..RunRequest::default()
         };
         // The thread provides context for the message; nothing is written to it.
-        let scratch = cx.thread.scratch().map_err(|err| NodeError::new(err.code(), err.to_string()))?;
+        let scratch = cx.thread.scratch();
         let said = match cx.services.agent.run(&prompt, &scratch, request).outcome().await {
             Ok(outcome) => outcome.output.clone().unwrap_or_else(|| Value::String(outcome.text())),
             // Small models name a route but forget the format. An answer without a route means that none fits.

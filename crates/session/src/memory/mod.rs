@@ -1,6 +1,7 @@
 //! A store in memory: for tests, and for conversations that need not survive.
 
 mod documents;
+mod older;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use contexture_history::{Item, Seq, Timestamp};
 use tokio::sync::watch;
 
-use crate::codec::{self, Row};
+use self::older::OlderItems;
+use crate::codec;
 use crate::search::{self, Search, SearchHit};
 use crate::store::{
-    Append, Appended, DueKind, FeedItem, Fence, Guard, KeyedTurn, Lease, Log, LogHead, LogKind, LogList,
-    LogState, NewLog, NewSession, SessionInfo, Span, Store, StoreFuture, ThreadInfo, UnfinishedText, Usage,
+    Append, Appended, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogKind, LogList, LogState,
+    NewLog, NewSession, SessionInfo, Span, Store, StoreFuture, ThreadInfo, UnfinishedText, Usage,
 };
-use crate::{BackwardScan, SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey, Time};
-use crate::{LeaseRefusal, LeaseRow};
+use crate::{
+    BackwardScan, LeaseRow, SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey, Time,
+};
 
 /// A store in memory. Clones share it.
 ///
@@ -51,6 +54,8 @@ struct LogRow {
     state: String,
     lease: LeaseRow,
     items: Vec<Item>,
+    /// The items before those, if they are in another store.
+    older: Option<Arc<OlderItems>>,
     /// The appends with a nonce, by the position before their first item.
     landed: BTreeMap<Seq, (String, Appended)>,
     unfinished: Option<UnfinishedText>,
@@ -65,19 +70,23 @@ impl MemoryStore {
         Self { inner: Arc::default(), changes: Arc::new(watch::channel(()).0), time }
     }
 
-    /// Returns a store with one thread that has a state but whose items live elsewhere.
+    /// Returns a store with one thread that continues one of another store. Its earlier items stay there.
     pub(crate) fn continuing(
         time: Arc<dyn Time>,
-        session: &SessionId,
         key: &ThreadKey,
         state: &State,
+        before: Arc<dyn Store>,
     ) -> Self {
-        let session = SessionKey { tenant: key.tenant.clone(), session: session.clone() };
-        let mut log = NewLog::isolated(session, key.thread.clone(), state.updated);
+        let created = state.updated;
+        let mut log = NewLog::isolated(key.session(), key.thread.clone(), created);
         log.state = LogState::from(state);
         log.archived = search::ranges_of(&state.archives);
+        let older = Some(Arc::new(OlderItems::new(before, key.clone(), state.clone())));
         let store = Self::new(time);
-        store.lock().logs.insert(key.clone(), LogRow::new(log, Vec::new()));
+        let mut inner = store.lock();
+        inner.sessions.insert(key.session(), SessionRow { label: None, created });
+        inner.logs.insert(key.clone(), LogRow { older, ..LogRow::new(log, Vec::new()) });
+        drop(inner);
         store
     }
 
@@ -96,7 +105,7 @@ impl MemoryStore {
         if let Some(appended) = log.landed(expected, &append.nonce) {
             return Ok(appended);
         }
-        let lease = log.lease.admit(&append.guard, now).map_err(|it| refused(key, it))?;
+        let lease = log.lease.admit(key, &append.guard, now)?;
         if end != expected {
             return Err(StoreError::Conflict { thread: key.thread.to_string(), expected, found: end });
         }
@@ -109,8 +118,7 @@ impl MemoryStore {
         let items: Vec<Item> = positions.zip(append.items).map(|(seq, it)| Item { seq, ..it }).collect();
         log.extend(items.clone(), append.state);
         let (end, is_numbered) = (log.end(), log.info.kind.is_numbered());
-        let session = SessionKey { tenant: key.tenant.clone(), session: log.info.session.clone() };
-        let number = if is_numbered { inner.number(session, &key.thread, &items) } else { 0 };
+        let number = if is_numbered { inner.number(key.session(), &key.thread, &items) } else { 0 };
         let appended = Appended { end, fence, number };
         inner.log_mut(key)?.landed.insert(expected, (append.nonce, appended));
         drop(inner);
@@ -122,43 +130,20 @@ impl MemoryStore {
         let now = self.time.now();
         let mut inner = self.lock();
         let log = inner.log_mut(key)?;
-        log.lease = log.lease.admit(guard, now).map_err(|it| refused(key, it))?;
+        log.lease = log.lease.admit(key, guard, now)?;
         Ok(log.lease.fence_of(guard))
-    }
-
-    /// Waits until something is true that a change may bring about.
-    async fn wait(
-        &self,
-        mut is_there: impl FnMut(&Inner) -> Result<bool, StoreError>,
-    ) -> Result<(), StoreError> {
-        // Subscribed before looking: what is appended in between is not missed.
-        let mut changes = self.changes.subscribe();
-        while !is_there(&self.lock())? {
-            if changes.changed().await.is_err() {
-                break;
-            }
-        }
-        Ok(())
     }
 
     fn save_now(&self, key: &ThreadKey, fence: Fence, text: UnfinishedText) -> Result<(), StoreError> {
         let mut inner = self.lock();
         let log = inner.log_mut(key)?;
         if !log.lease.is_held_as(fence) {
-            return Err(refused(key, LeaseRefusal::Fenced(fence)));
+            return Err(StoreError::fenced(key, fence));
         }
         log.unfinished = Some(text);
         drop(inner);
         self.changes.send_replace(());
         Ok(())
-    }
-}
-
-fn refused(key: &ThreadKey, refused: LeaseRefusal) -> StoreError {
-    let thread = key.thread.to_string();
-    match refused {
-        LeaseRefusal::Held => StoreError::Held { thread },
-        LeaseRefusal::Fenced(fence) => StoreError::Fenced { thread, fence },
     }
 }
 
@@ -206,10 +191,15 @@ impl Inner {
         Ok(())
     }
 
-    fn create_log(&mut self, mut log: NewLog, copied: Vec<Item>) -> Result<(), StoreError> {
-        if !self.sessions.contains_key(&log.session) {
-            return Err(StoreError::NotFound { what: "session", id: log.session.session.to_string() });
+    fn check_session(&self, session: &SessionKey) -> Result<(), StoreError> {
+        match self.sessions.contains_key(session) {
+            true => Ok(()),
+            false => Err(StoreError::no_session(&session.session)),
         }
+    }
+
+    fn create_log(&mut self, mut log: NewLog, copied: Vec<Item>) -> Result<(), StoreError> {
+        self.check_session(&log.session)?;
         let key = log.key();
         let has_start_key = |(other, row): (&ThreadKey, &LogRow)| {
             log.start_key.is_some() && other.tenant == key.tenant && row.start_key == log.start_key
@@ -283,20 +273,12 @@ impl Inner {
         }
     }
 
-    fn rows(&self, tenant: &Tenant) -> Vec<Row> {
-        let logs = self.logs.iter().filter(|(key, _)| key.tenant == *tenant);
-        logs.filter_map(|(_, log)| codec::encode(&log.items).ok()).flatten().collect()
-    }
-
     fn usage(&self, tenant: &Tenant) -> Usage {
-        let logs = self.logs.iter().filter(|(key, log)| key.tenant == *tenant && log.info.kind.is_thread());
-        let logs: Vec<&LogRow> = logs.map(|it| it.1).collect();
-        let blobs: BTreeMap<String, u64> = self
-            .rows(tenant)
-            .into_iter()
-            .flat_map(|row| row.blobs)
-            .map(|blob| (blob.place.hash, blob.text.len() as u64))
-            .collect();
+        let logs: Vec<&LogRow> = self.logs.values().filter(|it| it.tenant == *tenant).collect();
+        let rows = logs.iter().filter_map(|it| codec::encode(&it.items).ok()).flatten();
+        let blobs: BTreeMap<String, u64> =
+            rows.flat_map(|row| row.blobs).map(|blob| (blob.place.hash, blob.text.len() as u64)).collect();
+        let logs: Vec<&LogRow> = logs.into_iter().filter(|it| it.info.kind.is_thread()).collect();
         Usage {
             sessions: self.sessions.keys().filter(|it| it.tenant == *tenant).count() as u64,
             threads: logs.len() as u64,
@@ -328,6 +310,7 @@ impl LogRow {
             state: String::new(),
             lease: LeaseRow::default(),
             items,
+            older: None,
             landed: BTreeMap::new(),
             unfinished: None,
             archived: log.archived,
@@ -380,13 +363,8 @@ impl LogRow {
     }
 
     fn head(&self, now: Timestamp) -> LogHead {
-        let live = self.lease.is_live(now);
-        let lease = self.lease.owner.as_ref().map(|owner| Lease {
-            owner: Arc::clone(owner),
-            fence: self.lease.fence,
-            live,
-        });
-        LogHead { tenant: self.tenant.clone(), info: self.info.clone(), state: self.state.clone(), lease }
+        let (tenant, info, state) = (self.tenant.clone(), self.info.clone(), self.state.clone());
+        LogHead { tenant, info, state, lease: self.lease.lease_at(now) }
     }
 }
 
@@ -407,15 +385,17 @@ impl Log for MemoryStore {
     }
 
     fn read(&self, key: ThreadKey, span: Span) -> StoreFuture<'_, Vec<Item>> {
-        Box::pin(async move { Ok(self.lock().log(&key)?.read(&span)) })
+        Box::pin(async move {
+            let (older, own) = match self.lock().log(&key)? {
+                LogRow { older: Some(older), items, .. } => (Arc::clone(older), items.clone()),
+                log => return Ok(log.read(&span)),
+            };
+            older.read(&span, own).await
+        })
     }
 
     fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>> {
         Box::pin(async move { Ok(self.lock().log(&key)?.keys.get(&idempotency_key).copied()) })
-    }
-
-    fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.wait(|inner| Ok(inner.log(&key)?.end() > after)).await })
     }
 
     fn save(&self, key: ThreadKey, fence: Fence, text: UnfinishedText) -> StoreFuture<'_, ()> {
@@ -437,8 +417,7 @@ impl Log for MemoryStore {
     fn number_at(&self, key: ThreadKey, seq: Seq) -> StoreFuture<'_, Option<u64>> {
         Box::pin(async move {
             let inner = self.lock();
-            let session = SessionKey { tenant: key.tenant.clone(), session: key.thread.session() };
-            let mut numbered = (1..).zip(inner.feeds.get(&session).into_iter().flatten());
+            let mut numbered = (1..).zip(inner.feeds.get(&key.session()).into_iter().flatten());
             Ok(numbered.find(|(_, it)| **it == (key.thread.clone(), seq)).map(|(number, _)| number))
         })
     }
@@ -449,12 +428,18 @@ impl Log for MemoryStore {
 
     fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let mut is_first = true;
-            let is_there = |inner: &Inner| {
-                let is_woken = !std::mem::replace(&mut is_first, false);
-                Ok(is_woken || inner.feed_end(&session) > after)
-            };
-            self.wait(is_there).await
+            // Subscribed before looking: what is appended in between is not missed.
+            let mut changes = self.changes.subscribe();
+            {
+                let inner = self.lock();
+                inner.check_session(&session)?;
+                if inner.feed_end(&session) > after {
+                    return Ok(());
+                }
+            }
+            // The sender lives as long as this store.
+            let _ = changes.changed().await;
+            Ok(())
         })
     }
 
@@ -484,6 +469,10 @@ impl Store for MemoryStore {
             }
             let mut inner = self.lock();
             let source = inner.log(&from)?;
+            if source.older.is_some() {
+                let (place, detail) = ("a scratch thread".to_owned(), "it can't be forked".to_owned());
+                return Err(StoreError::Unavailable { place, detail });
+            }
             if log.state.end > source.end() {
                 let detail = format!("a copy up to {} of a log that ends at {}", log.state.end, source.end());
                 return Err(StoreError::Malformed { thread: from.thread.to_string(), detail });
@@ -511,9 +500,11 @@ impl Store for MemoryStore {
 
     fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>> {
         Box::pin(async move {
-            let inner = self.lock();
-            let log = inner.log(&key)?;
-            Ok(search::scan(&log.items, &log.archived, &search))
+            let (older, own) = match self.lock().log(&key)? {
+                LogRow { older: Some(older), items, .. } => (Arc::clone(older), items.clone()),
+                log => return Ok(search::scan(&log.items, &log.archived, &search)),
+            };
+            older.search(search, own).await
         })
     }
 
@@ -532,23 +523,13 @@ impl Store for MemoryStore {
         })
     }
 
-    fn threads(&self, session: SessionKey) -> StoreFuture<'_, Vec<ThreadInfo>> {
-        Box::pin(async move {
-            let inner = self.lock();
-            let mut threads: Vec<ThreadInfo> =
-                inner.threads_of(&session).map(|log| log.info.clone()).collect();
-            threads.sort_by_key(|it| it.kind);
-            Ok(threads)
-        })
-    }
-
     fn delete_session(&self, session: SessionKey) -> StoreFuture<'_, bool> {
         Box::pin(async move {
             let mut inner = self.lock();
             let gone: BTreeSet<ThreadKey> = inner.logs_of(&session).map(|(key, _)| key.clone()).collect();
             inner.logs.retain(|key, _| !gone.contains(key));
             inner.feeds.remove(&session);
-            inner.documents.forget_session(&session);
+            inner.forget_documents(&session);
             let there_was = inner.sessions.remove(&session).is_some();
             drop(inner);
             self.changes.send_replace(());
@@ -567,14 +548,6 @@ impl Store for MemoryStore {
             drop(inner);
             self.changes.send_replace(());
             Ok(true)
-        })
-    }
-
-    fn blob(&self, tenant: Tenant, hash: String) -> StoreFuture<'_, Option<String>> {
-        Box::pin(async move {
-            let rows = self.lock().rows(&tenant);
-            let mut blobs = rows.into_iter().flat_map(|it| it.blobs);
-            Ok(blobs.find(|it| it.place.hash == hash).map(|it| it.text))
         })
     }
 

@@ -101,9 +101,7 @@ impl Sessions {
     pub async fn open(&self, id: &SessionId) -> Result<Session, SessionError> {
         let key = SessionKey { tenant: self.tenant.clone(), session: id.clone() };
         match self.session(key).await {
-            Err(SessionError::Store(StoreError::NotFound { .. })) => {
-                Err(StoreError::NotFound { what: "session", id: id.to_string() }.into())
-            }
+            Err(SessionError::Store(StoreError::NotFound { .. })) => Err(StoreError::no_session(id).into()),
             done => done,
         }
     }

@@ -99,7 +99,7 @@ pub async fn export<E: From<SessionError>>(
     let key = SessionKey { tenant: sessions.tenant().clone(), session: id.clone() };
     let threads = sessions.store().threads(key).await.map_err(SessionError::from)?;
     let Some(main) = threads.first() else {
-        return Err(SessionError::from(StoreError::NotFound { what: "session", id: id.to_string() }).into());
+        return Err(SessionError::from(StoreError::no_session(id)).into());
     };
     let session =
         SessionLine { version: VERSION, id: id.clone(), label: main.label.clone(), created: main.created };
@@ -203,7 +203,7 @@ pub async fn fork_session(
 ) -> Result<Imported, SessionError> {
     let main = SessionKey { tenant: sessions.tenant().clone(), session: id.clone() }.main();
     let head = Head::read(&**sessions.store(), &main).await?;
-    let head = head.ok_or_else(|| StoreError::NotFound { what: "session", id: id.to_string() })?;
+    let head = head.ok_or_else(|| StoreError::no_session(id))?;
     let end = at.unwrap_or(head.state.end);
     if end > head.state.end {
         let what = format!("position {end}");

@@ -63,10 +63,6 @@ pub trait Log: std::fmt::Debug + Send + Sync + 'static {
     /// Returns where the turn with an idempotency key began.
     fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>>;
 
-    /// Waits until the log may have grown beyond `after`. It may return early, and it returns immediately if the log
-    /// is already longer; callers read and wait again.
-    fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()>;
-
     /// Keeps the unfinished text of a log's writer in place of the text kept before, if the writer still holds the
     /// lease; otherwise [`StoreError::Fenced`]. It survives a crash of the process; it need not survive one of the
     /// machine.
@@ -87,8 +83,25 @@ pub trait Log: std::fmt::Debug + Send + Sync + 'static {
     fn feed_end(&self, session: SessionKey) -> StoreFuture<'_, u64>;
 
     /// Waits until a session may have an item with a higher number than `after`, or until an unfinished text of it was
-    /// saved. It may return early, and it returns immediately if there is such an item; callers read and wait again.
+    /// saved. It may return early, and it returns immediately if there is such an item; callers read and wait again. A
+    /// session that does not exist is [`StoreError::NotFound`].
     fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, ()>;
+
+    /// Waits until a thread or a run has grown beyond `after`; it returns immediately if it is already longer. That
+    /// another process has deleted it may go unnoticed.
+    fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            loop {
+                // The number first: what is appended after the look at the log has a higher one.
+                let number = self.feed_end(key.session()).await?;
+                let head = self.head(key.clone()).await?;
+                if head.ok_or_else(|| StoreError::no_thread(&key.thread))?.info.items > after.0 {
+                    return Ok(());
+                }
+                self.feed_changed(key.session(), number).await?;
+            }
+        })
+    }
 
     /// Lists threads or runs of all tenants that need a writer and have none: their last append says so
     /// ([`LogState::needs_writer`]), and no lease on them is live. They come in the order of their keys.
@@ -136,7 +149,18 @@ pub trait Store: Log {
     ) -> StoreFuture<'_, Vec<SessionInfo>>;
 
     /// Lists the threads of a session, the main one first, then by name.
-    fn threads(&self, session: SessionKey) -> StoreFuture<'_, Vec<ThreadInfo>>;
+    fn threads(&self, session: SessionKey) -> StoreFuture<'_, Vec<ThreadInfo>> {
+        Box::pin(async move {
+            let mut threads = Vec::new();
+            for kind in [LogKind::Main, LogKind::Isolated] {
+                let SessionKey { tenant, session } = session.clone();
+                let (tenant, session) = (Some(tenant), Some(session));
+                let list = LogList { kind, tenant, session, after: None, max: usize::MAX };
+                threads.extend(self.logs(list).await?.into_iter().map(|it| it.info));
+            }
+            Ok(threads)
+        })
+    }
 
     /// Deletes a session, everything in it, and the blobs that nothing else refers to. Returns whether it existed.
     fn delete_session(&self, session: SessionKey) -> StoreFuture<'_, bool>;
@@ -144,9 +168,6 @@ pub trait Store: Log {
     /// Deletes one log other than a main thread and everything in it. Returns whether it existed; a main thread is
     /// [`StoreError::IsMain`].
     fn delete_log(&self, key: ThreadKey) -> StoreFuture<'_, bool>;
-
-    /// Returns a large text by its hash, as hex digits.
-    fn blob(&self, tenant: Tenant, hash: String) -> StoreFuture<'_, Option<String>>;
 
     /// Returns what the store holds of a tenant.
     fn usage(&self, tenant: Tenant) -> StoreFuture<'_, Usage>;

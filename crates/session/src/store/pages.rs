@@ -7,7 +7,6 @@ use contexture_history::{Item, Seq};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt as _, TryStreamExt as _};
 
-use super::documents::{Document, DocumentList, Documents};
 use super::{Log, LogHead, LogList, Span, Store, StoreFuture};
 use crate::{StoreError, ThreadKey};
 
@@ -16,12 +15,6 @@ const PAGE: usize = 256;
 
 /// Something read page by page.
 pub type Pages<'a, T> = BoxStream<'a, Result<T, StoreError>>;
-
-/// Returns all documents of a list, in its order; its `max` does not count.
-pub fn documents(store: &dyn Documents, list: DocumentList) -> Pages<'_, Document> {
-    let read = |list: &DocumentList| store.list(DocumentList { max: PAGE, ..list.clone() });
-    pages(list, read, |list, last| list.after = Some(last.key.clone()))
-}
 
 /// Returns all logs of a list, in its order; its `max` does not count.
 pub fn logs(store: &dyn Store, list: LogList) -> Pages<'_, LogHead> {
