@@ -1,7 +1,7 @@
 //! New sessions and logs.
 
 use contexture_history::Seq;
-use contexture_session::{Append, Guard, LogState, NewLog, NewSession, State, StoreError, ThreadKey, codec};
+use contexture_session::{LogState, NewLog, NewSession, State, StoreError, ThreadKey, codec};
 use deadpool_postgres::{Client, GenericClient, Transaction};
 use tokio_postgres::types::ToSql;
 
@@ -9,6 +9,7 @@ use crate::append::{Prepared, encoded};
 use crate::database::{Attempt, Database, begin};
 use crate::failure::Failure;
 use crate::guard::check_text;
+use crate::log::LogClient;
 use crate::numbers::{nonce, seq_to_sql, to_sql};
 
 /// A session and its main log. If either exists, neither is written.
@@ -59,9 +60,9 @@ impl Database {
         log.check()?;
         let row = &LogRow::new(log)?;
         let key = &log.key();
-        let first = &first_append(log);
+        let first = &log.first_append();
         let rows = encoded(key, first)?;
-        let first = &Prepared::new(key, first, &rows).map_err(|err| StoreError::malformed(key, err))?;
+        let first = &Prepared::new(key, first, &rows);
         self.run(|mut client, attempt| async move {
             if log.items.is_empty() {
                 let written = self.insert_log(&client, row, log.state.end).await;
@@ -87,7 +88,7 @@ impl Database {
     ) -> Result<(), Failure> {
         self.insert_log(transaction, row, Seq(0)).await?;
         self.write_append(transaction, first).await?;
-        self.index(transaction, &row.log.key(), &row.log.archived).await
+        LogClient { database: self, client: transaction, key: &row.log.key() }.index(&row.log.archived).await
     }
 
     /// Adds a log to an existing session.
@@ -149,9 +150,8 @@ impl Database {
         if attempt == Attempt::Fresh {
             return Err(otherwise.into());
         }
-        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
-        let row = client.query_opt(&self.sql(NONCE), &[&tenant, &thread]).await?;
-        let found: Option<i64> = row.map(|it| it.try_get(0)).transpose()?;
+        let rows = LogClient { database: self, client, key }.query(NONCE, &[]).await?;
+        let found: Option<i64> = rows.first().map(|it| it.try_get(0)).transpose()?;
         if found == Some(nonce) { Ok(()) } else { Err(otherwise.into()) }
     }
 }
@@ -169,19 +169,6 @@ impl<'a> LogRow<'a> {
         check_label(&log.key(), log.label.as_deref())?;
         let start_hash = log.start_key.as_deref().map(codec::blob_hash);
         Ok(LogRow { log, nonce: nonce(), start_hash })
-    }
-}
-
-/// Returns the first items of a log as an append.
-fn first_append(log: &NewLog) -> Append {
-    Append {
-        expected: Some(Seq(0)),
-        nonce: String::new(),
-        items: log.items.clone(),
-        state: Some(log.state.clone()),
-        guard: Guard::Any,
-        keys: Vec::new(),
-        lazy: false,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Appends.
 
 use contexture_history::{Item, Seq, Timestamp};
+use contexture_session::codec;
 use contexture_session::search::archived_ranges;
 use contexture_session::{
     Append, Appended, Guard, KeyedTurn, LeaseRow, LogKind, LogState, StoreError, ThreadKey,
@@ -12,7 +13,7 @@ use crate::failure::Failure;
 use crate::file::commit::Change;
 use crate::guard::{CurrentLog, find};
 use crate::numbers::{from_sql, seq, to_sql};
-use crate::rows::{EncodedRow, LogRows, Place, encode, insert_rows};
+use crate::rows::{LogRows, Place, insert_rows};
 use crate::store::Context;
 
 /// Appends of more rows are left to the thread that writes.
@@ -23,7 +24,7 @@ const SMALL: usize = 4;
 pub(crate) struct AppendItems {
     key: ThreadKey,
     append: Append,
-    rows: Vec<EncodedRow>,
+    rows: Vec<codec::Row>,
     /// The ranges archived by its summaries.
     archived: Vec<(Seq, Seq)>,
     cx: Context,
@@ -37,7 +38,7 @@ impl AppendItems {
         cx: Context,
     ) -> Result<Change<impl Fn(&Connection) -> Result<Appended, Failure>>, StoreError> {
         append.check(&key)?;
-        let rows = encode(&append.items).map_err(|err| StoreError::malformed(&key, err))?;
+        let rows = codec::encode(&append.items).map_err(|err| StoreError::malformed(&key, err))?;
         let archived = archived_ranges(&append.items);
         let (is_small, is_lazy) = (rows.len() <= SMALL && archived.is_empty(), append.lazy);
         let it = Self { key: key.clone(), append, rows, archived, cx };

@@ -1,7 +1,7 @@
 //! New sessions and logs.
 
 use contexture_history::Seq;
-use contexture_session::{LogKind, NewLog, NewSession, StoreError};
+use contexture_session::{LogKind, NewLog, NewSession, StoreError, codec};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::append::{SET_OLDEST, take_numbers, updated};
@@ -11,7 +11,7 @@ use crate::file::commit::Change;
 use crate::head::end_of;
 use crate::logs::log_with_start_key;
 use crate::numbers::to_sql;
-use crate::rows::{LogRows, Place, encode, insert_rows};
+use crate::rows::{LogRows, Place, insert_rows};
 
 /// Creates a session with its main thread.
 pub(crate) fn create_session(conn: &Connection, new: &NewSession) -> Result<(), Failure> {
@@ -38,7 +38,7 @@ pub(crate) fn create_log(
 ) -> Result<Change<impl Fn(&Connection) -> Result<(), Failure>>, StoreError> {
     log.check()?;
     let key = log.key();
-    let rows = encode(&log.items).map_err(|err| StoreError::malformed(&key, err))?;
+    let rows = codec::encode(&log.items).map_err(|err| StoreError::malformed(&key, err))?;
     let main = log.session.main();
     let make = move |conn: &Connection| {
         let session = place_for(conn, &log)?;

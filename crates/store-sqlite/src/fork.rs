@@ -1,7 +1,7 @@
 //! A thread that starts with a copy of another's items.
 
 use contexture_history::{Item, Seq};
-use contexture_session::{NewLog, StoreError, ThreadKey};
+use contexture_session::{NewLog, StoreError, ThreadKey, codec};
 use rusqlite::{Connection, params};
 
 use crate::archive::index;
@@ -10,7 +10,7 @@ use crate::create::{insert_log, place_for};
 use crate::failure::{Failure, StorePath};
 use crate::head::existing;
 use crate::numbers::to_sql;
-use crate::rows::{LogRows, Place, encode, insert_rows};
+use crate::rows::{LogRows, Place, insert_rows};
 
 /// Creates a thread that starts with the items of another.
 pub(crate) fn fork(
@@ -31,7 +31,7 @@ pub(crate) fn fork(
     }
     let cut = cut_items(&LogRows { conn, place, key: from, log: source.no, end })?;
     let after = cut.first().map_or(Seq(0), |it| Seq(it.seq.0.saturating_sub(1)));
-    let cut = encode(&cut).map_err(|err| place.damaged(err))?;
+    let cut = codec::encode(&cut).map_err(|err| place.damaged(err))?;
     let target = insert_log(conn, session, log)?;
     copy_rows(conn, source.no, target, to_sql(end.0))?;
     insert_rows(conn, &Place { key, log: target, after, numbered: None, nonce: "" }, &cut)?;

@@ -150,6 +150,13 @@ pub(crate) struct Writer {
     is_stale: bool,
 }
 
+impl Writer {
+    /// Returns the guard of a write after which this process holds no lease.
+    pub(crate) fn releasing(&self) -> Guard {
+        self.fence.map_or(Guard::Free, |fence| Guard::Release { fence })
+    }
+}
+
 /// The right to write to a thread from this process.
 pub(crate) type WriteGuard = OwnedMutexGuard<Writer>;
 
@@ -252,19 +259,29 @@ impl LiveThread {
         Some(QueueSlot(&self.waiting))
     }
 
-    /// Appends the items that `draft` makes from the newest state, waiting for writers of other processes.
+    /// Appends the items that `draft` makes from the newest state, waiting for writers of other processes; nothing if
+    /// the key was used before. Returns whether they were written now.
     pub(crate) async fn write(
         &self,
         writer: &mut WriteGuard,
         policy: Policy,
+        key: Option<&str>,
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
-    ) -> Result<Arc<Snapshot>, SessionError> {
+    ) -> Result<bool, SessionError> {
         let mut backoff = Backoff::new(&self.shared.config);
         loop {
-            let guard = writer.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
-            match self.append_next(writer, guard, &draft).await {
+            if let Some(key) = key {
+                // The snapshot must not be older than the key lookup that follows.
+                self.refresh_if_stale(writer).await?;
+                if self.shared.store.turn_with_key(self.key.clone(), key.to_owned()).await?.is_some() {
+                    // Another process may have written it; the caller expects to see it.
+                    self.refresh(writer).await?;
+                    return Ok(false);
+                }
+            }
+            match self.append_next(writer, writer.releasing(), &draft).await {
                 Err(SessionError::Store(err)) => self.recover(writer, policy, &mut backoff, err).await?,
-                done => return done.map(|()| self.snapshot()),
+                done => return done.map(|()| true),
             }
         }
     }
@@ -339,13 +356,10 @@ impl LiveThread {
         let must_reload = items.iter().any(|it| changes_view(it, snapshot.state()));
         let next = snapshot.with(&items, self.shared.config.history_window);
         let append = Append {
-            expected: Some(snapshot.state().end),
             nonce: self.shared.ports.names.next(),
             state: Some(LogState::from(next.state())),
-            guard,
             keys: Append::keys_of(&items),
-            items,
-            lazy: false,
+            ..Append::new(Some(snapshot.state().end), items, guard)
         };
         writer.is_stale = true;
         let Shared { store, ports, .. } = &*self.shared;
@@ -371,9 +385,8 @@ impl LiveThread {
             let expected = Some(state.end);
             let items = self.items(state.end, vec![(turn, item.clone())]);
             items.iter().for_each(|it| state.apply(it));
-            let state = Some(LogState::from(&state));
-            let (guard, keys, nonce) = (Guard::Any, Vec::new(), nonce.clone());
-            let append = Append { expected, nonce, items, state, guard, keys, lazy: false };
+            let (state, nonce) = (Some(LogState::from(&state)), nonce.clone());
+            let append = Append { nonce, state, ..Append::new(expected, items, Guard::Any) };
             match store.append(self.key.clone(), append).await {
                 Err(StoreError::Conflict { .. }) => {}
                 done => return Ok(done.map(|_| ())?),

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use contexture_history::Timestamp;
 
-use super::{Inner, MemoryStore};
+use super::{Inner, MemoryStore, reads, writes};
 use crate::documents::{Document, DocumentKey, Documents};
 use crate::{SessionId, SessionKey, StoreError, StoreFuture, Tenant};
 
@@ -56,55 +56,27 @@ impl Inner {
 }
 
 impl Documents for MemoryStore {
-    fn put(&self, document: Document) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            document.check()?;
-            self.lock().put(document);
-            Ok(())
-        })
+    writes! { inner, now;
+        put(document: Document) -> () = document.check().map(|()| inner.put(document));
+        create(document: Document) -> () = match inner.document(&document.key) {
+            Some(_) => Err(StoreError::document_exists(&document.key)),
+            None => document.check().map(|()| inner.put(document)),
+        };
+        delete(key: DocumentKey) -> () = {
+            let of_kind = inner.documents.get_mut(&key.kind);
+            Ok(of_kind.map_or((), |it| _ = it.remove(&list_key(&key))))
+        };
+        prune(kind: String, before: Timestamp, max: usize) -> u64
+            = Ok(inner.prune_documents(&kind, before, max) as u64);
     }
 
-    fn create(&self, document: Document) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            document.check()?;
-            let mut inner = self.lock();
-            match inner.document(&document.key) {
-                Some(_) => Err(StoreError::document_exists(&document.key)),
-                None => {
-                    inner.put(document);
-                    Ok(())
-                }
-            }
-        })
-    }
-
-    fn delete(&self, key: DocumentKey) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            if let Some(documents) = self.lock().documents.get_mut(&key.kind) {
-                documents.remove(&list_key(&key));
-            }
-            Ok(())
-        })
-    }
-
-    fn document(&self, key: DocumentKey) -> StoreFuture<'_, Option<Document>> {
-        Box::pin(async move { Ok(self.lock().document(&key).cloned()) })
-    }
-
-    fn list(&self, kind: String, after: Option<DocumentKey>, max: usize) -> StoreFuture<'_, Vec<Document>> {
-        Box::pin(async move {
-            let inner = self.lock();
+    reads! { inner, now;
+        document(key: DocumentKey) -> Option<Document> = inner.document(&key).cloned();
+        list(kind: String, after: Option<DocumentKey>, max: usize) -> Vec<Document> = {
             let from = after.as_ref().map_or(Bound::Unbounded, |it| Bound::Excluded(list_key(it)));
-            let listed = inner
-                .documents
-                .get(&kind)
-                .into_iter()
-                .flat_map(|it| it.range((from.clone(), Bound::Unbounded)));
-            Ok(listed.take(max).map(|(_, document)| document.clone()).collect())
-        })
-    }
-
-    fn prune(&self, kind: String, before: Timestamp, max: usize) -> StoreFuture<'_, u64> {
-        Box::pin(async move { Ok(self.lock().prune_documents(&kind, before, max) as u64) })
+            let of_kind = inner.documents.get(&kind).into_iter();
+            let listed = of_kind.flat_map(|it| it.range((from.clone(), Bound::Unbounded)));
+            listed.take(max).map(|(_, document)| document.clone()).collect()
+        };
     }
 }

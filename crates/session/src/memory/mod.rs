@@ -94,12 +94,12 @@ impl MemoryStore {
         // Every change is made after its checks, in one go: a panic elsewhere leaves nothing half done.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn append_now(&self, key: &ThreadKey, append: Append) -> Result<Appended, StoreError> {
+impl Inner {
+    fn append(&mut self, key: &ThreadKey, append: Append, now: Timestamp) -> Result<Appended, StoreError> {
         append.check(key)?;
-        let now = self.time.now();
-        let mut inner = self.lock();
-        let log = inner.log_mut(key)?;
+        let log = self.log_mut(key)?;
         let end = log.end();
         let expected = append.expected.unwrap_or(end);
         if let Some(appended) = log.landed(expected, &append.nonce) {
@@ -118,36 +118,59 @@ impl MemoryStore {
         let items: Vec<Item> = positions.zip(append.items).map(|(seq, it)| Item { seq, ..it }).collect();
         log.extend(items.clone(), append.state);
         let (end, is_numbered) = (log.end(), log.info.kind.is_numbered());
-        let number = if is_numbered { inner.number(key.session(), &key.thread, &items) } else { 0 };
+        let number = if is_numbered { self.number(key.session(), &key.thread, &items) } else { 0 };
         let appended = Appended { end, fence, number };
-        inner.log_mut(key)?.landed.insert(expected, (append.nonce, appended));
-        drop(inner);
-        self.changes.send_replace(());
+        self.log_mut(key)?.landed.insert(expected, (append.nonce, appended));
         Ok(appended)
     }
 
-    fn lease_now(&self, key: &ThreadKey, guard: &Guard) -> Result<Option<Fence>, StoreError> {
-        let now = self.time.now();
-        let mut inner = self.lock();
-        let log = inner.log_mut(key)?;
+    fn lease(&mut self, key: &ThreadKey, guard: &Guard, now: Timestamp) -> Result<Option<Fence>, StoreError> {
+        let log = self.log_mut(key)?;
         log.lease = log.lease.admit(key, guard, now)?;
         Ok(log.lease.fence_of(guard))
     }
 
-    fn save_now(&self, key: &ThreadKey, fence: Fence, text: UnfinishedText) -> Result<(), StoreError> {
-        let mut inner = self.lock();
-        let log = inner.log_mut(key)?;
+    fn save(&mut self, key: &ThreadKey, fence: Fence, text: UnfinishedText) -> Result<(), StoreError> {
+        let log = self.log_mut(key)?;
         if !log.lease.is_held_as(fence) {
             return Err(StoreError::fenced(key, fence));
         }
         log.unfinished = Some(text);
-        drop(inner);
-        self.changes.send_replace(());
         Ok(())
     }
-}
 
-impl Inner {
+    fn fork(&mut self, from: &ThreadKey, log: NewLog) -> Result<(), StoreError> {
+        let source = self.log(from)?;
+        if from.tenant != log.session.tenant {
+            return Err(StoreError::no_thread(&from.thread));
+        }
+        if source.older.is_some() {
+            let (place, detail) = ("a scratch thread".to_owned(), "it can't be forked".to_owned());
+            return Err(StoreError::Unavailable { place, detail });
+        }
+        if log.state.end > source.end() {
+            let detail = format!("a copy up to {} of a log that ends at {}", log.state.end, source.end());
+            return Err(StoreError::malformed(from, detail));
+        }
+        let items = source.items.iter().take_while(|it| it.seq <= log.state.end).cloned().collect();
+        self.create_log(log, items)
+    }
+
+    fn delete_session(&mut self, session: &SessionKey) -> bool {
+        let gone: BTreeSet<ThreadKey> = self.logs_of(session).map(|(key, _)| key.clone()).collect();
+        self.logs.retain(|key, _| !gone.contains(key));
+        self.feeds.remove(session);
+        self.forget_documents(session);
+        self.sessions.remove(session).is_some()
+    }
+
+    fn delete_log(&mut self, key: &ThreadKey) -> Result<bool, StoreError> {
+        match self.logs.get(key).map(|it| it.info.kind) {
+            Some(LogKind::Main) => Err(StoreError::IsMain { thread: key.thread.to_string() }),
+            _ => Ok(self.logs.remove(key).is_some()),
+        }
+    }
+
     fn log(&self, key: &ThreadKey) -> Result<&LogRow, StoreError> {
         self.logs.get(key).ok_or_else(|| StoreError::no_thread(&key.thread))
     }
@@ -368,20 +391,63 @@ impl LogRow {
     }
 }
 
+/// Makes methods that look at what there is at one moment.
+macro_rules! reads {
+    ($inner:ident, $now:ident; $($name:ident($($arg:ident: $of:ty),*) -> $result:ty = $found:expr;)*) => {
+        $(
+            fn $name(&self, $($arg: $of),*) -> StoreFuture<'_, $result> {
+                Box::pin(async move {
+                    let ($now, $inner) = (self.time.now(), self.lock());
+                    let _ = ($now, &$inner);
+                    Ok($found)
+                })
+            }
+        )*
+    };
+}
+
+/// Makes methods that change something in one go, and wake all that wait.
+macro_rules! writes {
+    ($inner:ident, $now:ident; $($name:ident($($arg:ident: $of:ty),*) -> $result:ty = $done:expr;)*) => {
+        $(
+            fn $name(&self, $($arg: $of),*) -> StoreFuture<'_, $result> {
+                Box::pin(async move {
+                    let ($now, mut $inner) = (self.time.now(), self.lock());
+                    let _ = $now;
+                    let done: Result<$result, StoreError> = $done;
+                    drop($inner);
+                    self.changes.send_replace(());
+                    done
+                })
+            }
+        )*
+    };
+}
+pub(super) use {reads, writes};
+
 impl Log for MemoryStore {
-    fn append(&self, key: ThreadKey, append: Append) -> StoreFuture<'_, Appended> {
-        Box::pin(async move { self.append_now(&key, append) })
+    writes! { inner, now;
+        append(key: ThreadKey, append: Append) -> Appended = inner.append(&key, append, now);
+        lease(key: ThreadKey, guard: Guard) -> Option<Fence> = inner.lease(&key, &guard, now);
+        save(key: ThreadKey, fence: Fence, text: UnfinishedText) -> () = inner.save(&key, fence, text);
     }
 
-    fn lease(&self, key: ThreadKey, guard: Guard) -> StoreFuture<'_, Option<Fence>> {
-        Box::pin(async move { self.lease_now(&key, &guard) })
-    }
-
-    fn head(&self, key: ThreadKey) -> StoreFuture<'_, Option<LogHead>> {
-        Box::pin(async move {
-            let now = self.time.now();
-            Ok(self.lock().logs.get(&key).map(|it| it.head(now)))
-        })
+    reads! { inner, now;
+        head(key: ThreadKey) -> Option<LogHead> = inner.logs.get(&key).map(|it| it.head(now));
+        turn_with_key(key: ThreadKey, idempotency_key: String) -> Option<KeyedTurn>
+            = inner.log(&key)?.keys.get(&idempotency_key).copied();
+        saved(session: SessionKey) -> Vec<(ThreadId, UnfinishedText)> = {
+            let saved = inner.logs_of(&session).filter_map(|(key, it)| Some((key, it.unfinished.clone()?)));
+            saved.map(|(key, text)| (key.thread.clone(), text)).collect()
+        };
+        feed(session: SessionKey, after: u64, max: usize) -> Vec<FeedItem> = inner.feed(&session, after, max);
+        number_at(key: ThreadKey, seq: Seq) -> Option<u64> = {
+            let mut numbered = (1..).zip(inner.feeds.get(&key.session()).into_iter().flatten());
+            numbered.find(|(_, it)| **it == (key.thread.clone(), seq)).map(|(number, _)| number)
+        };
+        feed_end(session: SessionKey) -> u64 = inner.feed_end(&session);
+        due(kind: DueKind, after: Option<ThreadKey>, max: usize) -> Vec<ThreadKey>
+            = inner.due(kind, after.as_ref(), now, max);
     }
 
     fn read(&self, key: ThreadKey, span: Span) -> StoreFuture<'_, Vec<Item>> {
@@ -392,38 +458,6 @@ impl Log for MemoryStore {
             };
             older.read(&span, own).await
         })
-    }
-
-    fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>> {
-        Box::pin(async move { Ok(self.lock().log(&key)?.keys.get(&idempotency_key).copied()) })
-    }
-
-    fn save(&self, key: ThreadKey, fence: Fence, text: UnfinishedText) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.save_now(&key, fence, text) })
-    }
-
-    fn saved(&self, session: SessionKey) -> StoreFuture<'_, Vec<(ThreadId, UnfinishedText)>> {
-        Box::pin(async move {
-            let inner = self.lock();
-            let saved = inner.logs_of(&session).filter_map(|(key, it)| Some((key, it.unfinished.clone()?)));
-            Ok(saved.map(|(key, text)| (key.thread.clone(), text)).collect())
-        })
-    }
-
-    fn feed(&self, session: SessionKey, after: u64, max: usize) -> StoreFuture<'_, Vec<FeedItem>> {
-        Box::pin(async move { Ok(self.lock().feed(&session, after, max)) })
-    }
-
-    fn number_at(&self, key: ThreadKey, seq: Seq) -> StoreFuture<'_, Option<u64>> {
-        Box::pin(async move {
-            let inner = self.lock();
-            let mut numbered = (1..).zip(inner.feeds.get(&key.session()).into_iter().flatten());
-            Ok(numbered.find(|(_, it)| **it == (key.thread.clone(), seq)).map(|(number, _)| number))
-        })
-    }
-
-    fn feed_end(&self, session: SessionKey) -> StoreFuture<'_, u64> {
-        Box::pin(async move { Ok(self.lock().feed_end(&session)) })
     }
 
     fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, ()> {
@@ -442,60 +476,33 @@ impl Log for MemoryStore {
             Ok(())
         })
     }
-
-    fn due(&self, kind: DueKind, after: Option<ThreadKey>, max: usize) -> StoreFuture<'_, Vec<ThreadKey>> {
-        Box::pin(async move { Ok(self.lock().due(kind, after.as_ref(), self.time.now(), max)) })
-    }
 }
 
 impl Store for MemoryStore {
-    fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.lock().create_session(session) })
+    writes! { inner, now;
+        create_session(session: NewSession) -> () = inner.create_session(session);
+        create_log(log: NewLog) -> () = log.check().and_then(|()| inner.create_log(log, Vec::new()));
+        fork(from: ThreadKey, log: NewLog) -> () = inner.fork(&from, log);
+        prune_journals(name: String, before: Timestamp, max: usize) -> u64
+            = Ok(inner.prune_journals(&name, before, max));
+        delete_session(session: SessionKey) -> bool = Ok(inner.delete_session(&session));
+        delete_log(key: ThreadKey) -> bool = inner.delete_log(&key);
     }
 
-    fn create_log(&self, log: NewLog) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            log.check()?;
-            self.lock().create_log(log, Vec::new())?;
-            self.changes.send_replace(());
-            Ok(())
-        })
-    }
-
-    fn fork(&self, from: ThreadKey, log: NewLog) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            if from.tenant != log.session.tenant {
-                return Err(StoreError::no_thread(&from.thread));
-            }
-            let mut inner = self.lock();
-            let source = inner.log(&from)?;
-            if source.older.is_some() {
-                let (place, detail) = ("a scratch thread".to_owned(), "it can't be forked".to_owned());
-                return Err(StoreError::Unavailable { place, detail });
-            }
-            if log.state.end > source.end() {
-                let detail = format!("a copy up to {} of a log that ends at {}", log.state.end, source.end());
-                return Err(StoreError::Malformed { thread: from.thread.to_string(), detail });
-            }
-            let items = source.items.iter().take_while(|it| it.seq <= log.state.end).cloned().collect();
-            inner.create_log(log, items)
-        })
-    }
-
-    fn log_with_start_key(&self, tenant: Tenant, start_key: String) -> StoreFuture<'_, Option<ThreadKey>> {
-        Box::pin(async move {
-            let inner = self.lock();
+    reads! { inner, now;
+        log_with_start_key(tenant: Tenant, start_key: String) -> Option<ThreadKey> = {
             let mut logs = inner.logs.iter().filter(|(key, _)| key.tenant == tenant);
-            Ok(logs.find(|(_, it)| it.start_key.as_ref() == Some(&start_key)).map(|(key, _)| key.clone()))
-        })
-    }
-
-    fn logs(&self, list: LogList) -> StoreFuture<'_, Vec<LogHead>> {
-        Box::pin(async move { Ok(self.lock().logs(&list, self.time.now())) })
-    }
-
-    fn prune_journals(&self, name: String, before: Timestamp, max: usize) -> StoreFuture<'_, u64> {
-        Box::pin(async move { Ok(self.lock().prune_journals(&name, before, max)) })
+            logs.find(|(_, it)| it.start_key.as_ref() == Some(&start_key)).map(|(key, _)| key.clone())
+        };
+        logs(list: LogList) -> Vec<LogHead> = inner.logs(&list, now);
+        sessions(tenant: Tenant, after: Option<SessionId>, max: usize) -> Vec<SessionInfo> = {
+            let listed = inner.sessions.iter().filter(|(key, _)| {
+                key.tenant == tenant && after.as_ref().is_none_or(|after| key.session > *after)
+            });
+            listed.take(max).map(|(key, row)| inner.session_info(key, row)).collect()
+        };
+        usage(tenant: Tenant) -> Usage = inner.usage(&tenant);
+        vacuum() -> () = ();
     }
 
     fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>> {
@@ -506,56 +513,5 @@ impl Store for MemoryStore {
             };
             older.search(search, own).await
         })
-    }
-
-    fn sessions(
-        &self,
-        tenant: Tenant,
-        after: Option<SessionId>,
-        max: usize,
-    ) -> StoreFuture<'_, Vec<SessionInfo>> {
-        Box::pin(async move {
-            let inner = self.lock();
-            let listed = inner.sessions.iter().filter(|(key, _)| {
-                key.tenant == tenant && after.as_ref().is_none_or(|after| key.session > *after)
-            });
-            Ok(listed.take(max).map(|(key, row)| inner.session_info(key, row)).collect())
-        })
-    }
-
-    fn delete_session(&self, session: SessionKey) -> StoreFuture<'_, bool> {
-        Box::pin(async move {
-            let mut inner = self.lock();
-            let gone: BTreeSet<ThreadKey> = inner.logs_of(&session).map(|(key, _)| key.clone()).collect();
-            inner.logs.retain(|key, _| !gone.contains(key));
-            inner.feeds.remove(&session);
-            inner.forget_documents(&session);
-            let there_was = inner.sessions.remove(&session).is_some();
-            drop(inner);
-            self.changes.send_replace(());
-            Ok(there_was)
-        })
-    }
-
-    fn delete_log(&self, key: ThreadKey) -> StoreFuture<'_, bool> {
-        Box::pin(async move {
-            let mut inner = self.lock();
-            match inner.logs.get(&key).map(|it| it.info.kind) {
-                None => return Ok(false),
-                Some(LogKind::Main) => return Err(StoreError::IsMain { thread: key.thread.to_string() }),
-                Some(_) => inner.logs.remove(&key),
-            };
-            drop(inner);
-            self.changes.send_replace(());
-            Ok(true)
-        })
-    }
-
-    fn usage(&self, tenant: Tenant) -> StoreFuture<'_, Usage> {
-        Box::pin(async move { Ok(self.lock().usage(&tenant)) })
-    }
-
-    fn vacuum(&self) -> StoreFuture<'_, ()> {
-        Box::pin(async { Ok(()) })
     }
 }

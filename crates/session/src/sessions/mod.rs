@@ -177,11 +177,10 @@ impl Session {
 
     /// Returns the handle of one of the session's threads.
     pub async fn thread(&self, id: &ThreadId) -> Result<Thread, SessionError> {
-        let is_ours = self.threads().await?.iter().any(|it| it.thread == *id);
-        if !is_ours {
-            return Err(StoreError::no_thread(id).into());
+        match id.session() == self.key.session {
+            true => self.sessions.open_thread(id).await,
+            false => Err(StoreError::no_thread(id).into()),
         }
-        self.sessions.open_thread(id).await
     }
 
     /// Creates an isolated thread.

@@ -23,8 +23,6 @@ use crate::{SessionError, SessionId, SessionKey, State, StoreError, ThreadId, Th
 
 /// The version of the format; a higher one is refused.
 const VERSION: u32 = 1;
-/// How many sessions are read per page.
-const PAGE: usize = 1024;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -182,13 +180,9 @@ async fn append_all(sessions: &Sessions, key: ThreadKey, items: Vec<Item>) -> Re
         return Ok(());
     }
     let append = Append {
-        expected: Some(Seq(0)),
-        nonce: String::new(),
         state: Some(LogState::from(&State::replay(&items))),
-        guard: Guard::Free,
         keys: Append::keys_of(&items),
-        items,
-        lazy: false,
+        ..Append::new(Some(Seq(0)), items, Guard::Free)
     };
     sessions.store().append(key, append).await?;
     Ok(())
@@ -374,14 +368,5 @@ impl From<ItemLine> for Item {
 
 /// Returns all sessions of a tenant, page by page.
 pub async fn list_all(sessions: &Sessions) -> Result<Vec<SessionInfo>, SessionError> {
-    let mut all: Vec<SessionInfo> = Vec::new();
-    loop {
-        let after = all.last().map(|it| it.session.clone());
-        let page = sessions.list(after, PAGE).await?;
-        let is_last = page.len() < PAGE;
-        all.extend(page);
-        if is_last {
-            return Ok(all);
-        }
-    }
+    Ok(pages::sessions(&**sessions.store(), sessions.tenant().clone()).try_collect().await?)
 }

@@ -280,6 +280,22 @@ pub struct LogList {
     pub max: usize,
 }
 
+impl LogList {
+    /// Returns the tenant and the name that the list begins after; nothing if no log can be listed. No name is empty,
+    /// so all come after an empty one.
+    pub fn start(&self) -> Option<(&str, &str)> {
+        let after = self.after.as_ref();
+        match &self.tenant {
+            Some(tenant) if after.is_some_and(|it| it.tenant > *tenant) => None,
+            Some(tenant) => {
+                let after = after.filter(|it| it.tenant == *tenant);
+                Some((tenant.as_str(), after.map_or("", |it| it.thread.as_str())))
+            }
+            None => Some(after.map_or(("", ""), |it| (it.tenant.as_str(), it.thread.as_str()))),
+        }
+    }
+}
+
 /// The place in another thread where a thread began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkPoint {
@@ -563,10 +579,16 @@ pub struct NewestTurns {
 }
 
 impl Append {
+    /// Returns an append of items that has no name and changes neither the state nor keys.
+    pub fn new(expected: Option<Seq>, items: Vec<Item>, guard: Guard) -> Self {
+        let (nonce, state, keys) = (String::new(), None, Vec::new());
+        Self { expected, nonce, items, state, guard, keys, lazy: false }
+    }
+
     /// Checks that the items continue the log where they say they do, and can be read back. Every store calls it
     /// first.
     pub fn check(&self, key: &ThreadKey) -> Result<(), StoreError> {
-        let malformed = |detail: String| StoreError::Malformed { thread: key.thread.to_string(), detail };
+        let malformed = |detail: String| StoreError::malformed(key, detail);
         let Some(last) = self.items.last() else {
             return Err(malformed("it has no items".to_owned()));
         };
@@ -632,16 +654,13 @@ impl NewLog {
 
     /// Checks that the log can be created. Every store calls it first.
     pub fn check(&self) -> Result<(), StoreError> {
-        let first = Append {
-            expected: Some(Seq(0)),
-            nonce: String::new(),
-            items: self.items.clone(),
-            state: Some(self.state.clone()),
-            guard: Guard::Any,
-            keys: Vec::new(),
-            lazy: false,
-        };
-        if self.items.is_empty() { Ok(()) } else { first.check(&self.key()) }
+        if self.items.is_empty() { Ok(()) } else { self.first_append().check(&self.key()) }
+    }
+
+    /// Returns its first items as an append.
+    pub fn first_append(&self) -> Append {
+        let append = Append::new(Some(Seq(0)), self.items.clone(), Guard::Any);
+        Append { state: Some(self.state.clone()), ..append }
     }
 
     /// Returns where the log is going to be.

@@ -7,8 +7,8 @@ use contexture_history::{Item, Seq};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt as _, TryStreamExt as _};
 
-use super::{Log, LogHead, LogList, Span, Store, StoreFuture};
-use crate::{StoreError, ThreadKey};
+use super::{Log, LogHead, LogList, SessionInfo, Span, Store, StoreFuture};
+use crate::{SessionId, StoreError, Tenant, ThreadKey};
 
 /// How many are read at once.
 const PAGE: usize = 256;
@@ -20,6 +20,12 @@ pub type Pages<'a, T> = BoxStream<'a, Result<T, StoreError>>;
 pub fn logs(store: &dyn Store, list: LogList) -> Pages<'_, LogHead> {
     let read = |list: &LogList| store.logs(LogList { max: PAGE, ..list.clone() });
     pages(list, read, |list, last| list.after = Some(last.key()))
+}
+
+/// Returns all sessions of a tenant, in the order of their names.
+pub fn sessions(store: &dyn Store, tenant: Tenant) -> Pages<'_, SessionInfo> {
+    let read = move |after: &Option<SessionId>| store.sessions(tenant.clone(), after.clone(), PAGE);
+    pages(None, read, |after, last| *after = Some(last.session.clone()))
 }
 
 /// Returns the items of a log after a position, oldest first.

@@ -52,7 +52,8 @@ impl Thread {
         if self.get().state().end < view.state.end {
             self.live().refresh(&writer).await?;
         }
-        self.live().write(&mut writer, self.policy(), draft).await
+        self.live().write(&mut writer, self.policy(), None, draft).await?;
+        Ok(self.get())
     }
 
     /// Lists the archives, oldest first, also those that a larger one took the place of. What was undone is not among

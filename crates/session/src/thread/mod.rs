@@ -155,7 +155,8 @@ impl Thread {
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<Arc<Snapshot>, SessionError> {
         let mut writer = self.live.lock_writer(self.policy).await?;
-        self.live.write(&mut writer, self.policy, draft).await
+        self.live.write(&mut writer, self.policy, None, draft).await?;
+        Ok(self.live.snapshot())
     }
 
     /// Begins a turn, or finds the one that the same idempotency key began before.
