@@ -98,7 +98,7 @@ fn record_of(item: Item) -> Option<JournalRecord> {
     }
 }
 
-/// Returns an item that nobody but its reader sees, for a log that is no conversation. The store gives it its position.
+/// Returns an item that only its reader sees, for a log that is no conversation. The store gives it its position.
 pub fn record_item(kind: &str, value: Value, at: Timestamp) -> Item {
     Item {
         seq: Seq(0),

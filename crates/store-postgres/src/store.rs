@@ -6,9 +6,9 @@ use std::sync::Arc;
 use contexture_history::{Item, Seq, Timestamp};
 use contexture_session::documents::{Document, DocumentKey, Documents};
 use contexture_session::{
-    Append, Appended, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogList, NewLog, NewSession,
-    Search, SearchHit, SessionId, SessionInfo, SessionKey, Span, Store, StoreError, StoreFuture, Tenant,
-    ThreadId, ThreadKey, UnfinishedText, Usage,
+    Append, Appended, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogList, NewLog, Search,
+    SearchHit, SessionId, SessionInfo, SessionKey, Span, Store, StoreError, StoreFuture, Tenant, ThreadId,
+    ThreadKey, UnfinishedText, Usage,
 };
 use tokio::task::JoinHandle;
 
@@ -131,7 +131,6 @@ impl Log for PostgresStore {
 
 impl Store for PostgresStore {
     pass_on! {
-        create_session(session: NewSession) -> () = (&session);
         fork(from: ThreadKey, log: NewLog) -> () = (&from, &log);
         log_with_start_key(tenant: Tenant, start_key: String) -> Option<ThreadKey> = (&tenant, &start_key);
         logs(list: LogList) -> Vec<LogHead> = (&list);

@@ -1,7 +1,7 @@
 //! New sessions and logs.
 
 use contexture_history::Seq;
-use contexture_session::{LogKind, NewLog, NewSession, StoreError, codec};
+use contexture_session::{LogKind, NewLog, StoreError, codec};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::append::{SET_OLDEST, take_numbers, updated};
@@ -12,24 +12,6 @@ use crate::head::end_of;
 use crate::logs::log_with_start_key;
 use crate::numbers::to_sql;
 use crate::rows::{LogRows, Place, insert_rows};
-
-/// Creates a session with its main thread.
-pub(crate) fn create_session(conn: &Connection, new: &NewSession) -> Result<(), Failure> {
-    let NewSession { key, label, at } = new;
-    let main = key.main();
-    // An isolated thread of another session may have taken the name.
-    let is_taken = find_session(conn, key.tenant.as_str(), key.session.as_str())?.is_some()
-        || end_of(conn, &main)?.is_some();
-    if is_taken {
-        return Err(StoreError::Exists { what: "session", id: key.session.to_string() }.into());
-    }
-    let sql = "INSERT INTO sessions (tenant, name, label, created) VALUES (?1, ?2, ?3, ?4)";
-    let values = params![key.tenant.as_str(), key.session.as_str(), label, at.0];
-    let session = conn.prepare_cached(sql)?.insert(values)?;
-    let log = NewLog::isolated(key.clone(), main.thread, *at);
-    insert_log(conn, session, &NewLog { kind: LogKind::Main, label: label.clone(), ..log })?;
-    Ok(())
-}
 
 /// Returns the change that creates a log with its first items, which are written out here.
 pub(crate) fn create_log(
@@ -56,16 +38,26 @@ pub(crate) fn create_log(
     Ok(Change::new(make).touching(main))
 }
 
-/// Returns the session's number, if it exists and the log can be created in it.
+/// Returns the number of the session in which the log can be created. That of a main thread is created here.
 pub(crate) fn place_for(conn: &Connection, log: &NewLog) -> Result<i64, Failure> {
-    let key = log.key();
-    let no = find_session(conn, key.tenant.as_str(), log.session.session.as_str())?;
-    let no = no.ok_or_else(|| StoreError::no_session(&log.session.session))?;
+    let (key, session) = (log.key(), log.session.session.as_str());
+    let no = find_session(conn, key.tenant.as_str(), session)?;
     let has_start_key = |it: &String| log_with_start_key(conn, &key.tenant, it).map(|it| it.is_some());
-    if end_of(conn, &key)?.is_some() || log.start_key.as_ref().map_or(Ok(false), has_start_key)? {
-        return Err(StoreError::Exists { what: "thread", id: key.thread.to_string() }.into());
+    let is_taken = log.kind == LogKind::Main && no.is_some()
+        // An isolated thread of another session may have taken the name of a main thread.
+        || end_of(conn, &key)?.is_some()
+        || log.start_key.as_ref().map_or(Ok(false), has_start_key)?;
+    if is_taken {
+        return Err(log.exists().into());
     }
-    Ok(no)
+    match log.kind {
+        LogKind::Main => {
+            let sql = "INSERT INTO sessions (tenant, name, label, created) VALUES (?1, ?2, ?3, ?4)";
+            let values = params![key.tenant.as_str(), session, log.label, log.at.0];
+            Ok(conn.prepare_cached(sql)?.insert(values)?)
+        }
+        _ => no.ok_or_else(|| StoreError::no_session(&log.session.session).into()),
+    }
 }
 
 pub(crate) const FIND_SESSION: &str = "SELECT no FROM sessions WHERE tenant = ?1 AND name = ?2";

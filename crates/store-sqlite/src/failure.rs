@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use contexture_session::StoreError;
 use rusqlite::{Error, ErrorCode};
@@ -30,13 +31,22 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// The file, as errors name it.
+/// The file: where it is, how long to wait for another process that writes to it, and how errors name it.
 #[derive(Clone, Debug)]
-pub(crate) struct StorePath(Arc<str>);
+pub(crate) struct StorePath {
+    pub(crate) path: Arc<Path>,
+    pub(crate) busy: Duration,
+    name: Arc<str>,
+}
 
 impl StorePath {
-    pub(crate) fn new(path: &Path) -> Self {
-        Self(Arc::from(path.display().to_string()))
+    pub(crate) fn new(path: &Path, busy: Duration) -> Self {
+        Self { path: Arc::from(path), busy, name: Arc::from(path.display().to_string()) }
+    }
+
+    /// Returns another file, which errors name as they name this one.
+    pub(crate) fn at(&self, path: &Path) -> Self {
+        Self { path: Arc::from(path), ..self.clone() }
     }
 
     /// Returns the store error for an SQLite error.
@@ -61,15 +71,18 @@ impl StorePath {
     }
 
     pub(crate) fn damaged(&self, detail: impl ToString) -> StoreError {
-        StoreError::Damaged { place: self.0.to_string(), detail: format!("{}; {REMEDY}", detail.to_string()) }
+        StoreError::Damaged {
+            place: self.name.to_string(),
+            detail: format!("{}; {REMEDY}", detail.to_string()),
+        }
     }
 
     pub(crate) fn unavailable(&self, detail: impl ToString) -> StoreError {
-        StoreError::Unavailable { place: self.0.to_string(), detail: detail.to_string() }
+        StoreError::Unavailable { place: self.name.to_string(), detail: detail.to_string() }
     }
 
     pub(crate) fn newer(&self, found: u32, known: u32) -> StoreError {
-        StoreError::Newer { place: self.0.to_string(), found, known }
+        StoreError::Newer { place: self.name.to_string(), found, known }
     }
 
     /// Returns the error for a file that is not the one that was opened.

@@ -3,7 +3,6 @@
 //! Commits of this process wake waiters immediately. Commits of other processes are detected by a thread that polls
 //! several times a second, and only while there are waiters.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -18,13 +17,11 @@ use crate::waiters::Waiters;
 
 /// Starts the thread that watches other processes.
 pub(crate) fn watch(
-    path: &Path,
     place: &StorePath,
-    busy: Duration,
     pause: Duration,
     waiters: &Arc<Waiters>,
 ) -> Result<JoinHandle<()>, StoreError> {
-    let conn = open_reader(path, place, busy)?;
+    let conn = open_reader(place)?;
     let waiters = Arc::clone(waiters);
     let run = move || {
         let mut seen = None;

@@ -1,18 +1,17 @@
 //! The store: threads that work on the file, and the contract on top of them.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use contexture_history::{Item, Seq, Timestamp};
 use contexture_session::documents::{Document, DocumentKey, Documents};
 use contexture_session::search::{Search, SearchHit};
 use contexture_session::{
-    Append, Appended, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogList, NewLog, NewSession,
-    SessionId, SessionInfo, SessionKey, Span, Store, StoreError, StoreFuture, Tenant, ThreadId, ThreadKey,
-    Time, UnfinishedText, Usage,
+    Append, Appended, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogList, NewLog, SessionId,
+    SessionInfo, SessionKey, Span, Store, StoreError, StoreFuture, Tenant, ThreadId, ThreadKey, Time,
+    UnfinishedText, Usage,
 };
 use rusqlite::Connection;
 
@@ -80,9 +79,7 @@ struct Inner {
     readers: Option<Readers>,
     waiters: Arc<Waiters>,
     place: StorePath,
-    path: PathBuf,
     identity: Arc<Identity>,
-    busy: Duration,
     time: Arc<dyn Time>,
     reading: Vec<JoinHandle<()>>,
     /// The one that writes, then the one that it asks for checkpoints.
@@ -95,36 +92,19 @@ impl SqliteStore {
     /// A file that a newer version wrote is [`StoreError::Newer`], one of another program [`StoreError::Unavailable`];
     /// neither is touched.
     pub fn open(path: impl AsRef<Path>, config: SqliteConfig) -> Result<SqliteStore, StoreError> {
-        let path = path.as_ref();
-        let place = StorePath::new(path);
         let SqliteConfig { time, readers, busy, poll } = config;
-        let mut conn = open_writer(path, &place, busy)?;
+        let place = StorePath::new(path.as_ref(), busy);
+        let mut conn = open_writer(&place)?;
         let waiters = Arc::new(Waiters::default());
-        let (checkpoints, copying) = Checkpoints::start(path, &place, busy, &mut conn)?;
-        let (readers, mut reading) = Readers::start(path, &place, busy, readers)?;
-        reading.push(watch(path, &place, busy, poll, &waiters)?);
-        let identity = Arc::new(Identity::of(path));
-        let (writer, writing) = Writer::start(
-            conn,
-            Arc::clone(&identity),
-            place.clone(),
-            busy,
-            Arc::clone(&waiters),
-            checkpoints,
-        )
-        .map_err(|err| place.unavailable(err))?;
-        let inner = Inner {
-            writer: Some(writer),
-            readers: Some(readers),
-            waiters,
-            place,
-            path: path.to_owned(),
-            identity,
-            busy,
-            time,
-            reading,
-            writing: vec![writing, copying],
-        };
+        let (checkpoints, copying) = Checkpoints::start(&place, &mut conn)?;
+        let (readers, mut reading) = Readers::start(&place, readers)?;
+        reading.push(watch(&place, poll, &waiters)?);
+        let identity = Arc::new(Identity::of(&place.path));
+        let writer =
+            Writer::start(conn, Arc::clone(&identity), place.clone(), Arc::clone(&waiters), checkpoints);
+        let (writer, writing) = writer.map_err(|err| place.unavailable(err))?;
+        let (writer, readers, writing) = (Some(writer), Some(readers), vec![writing, copying]);
+        let inner = Inner { writer, readers, waiters, place, identity, time, reading, writing };
         Ok(SqliteStore { inner: Arc::new(inner) })
     }
 
@@ -138,9 +118,8 @@ impl SqliteStore {
 
     /// Looks at the file as a program does that opens it now.
     pub(crate) async fn probe_file(&self) -> Result<(), StoreError> {
-        let (path, place, busy) = (self.inner.path.clone(), self.inner.place.clone(), self.inner.busy);
-        let identity = Arc::clone(&self.inner.identity);
-        let query = move |_: &Connection| Ok(probe_file(&path, &identity, &place, busy)?);
+        let (place, identity) = (self.inner.place.clone(), Arc::clone(&self.inner.identity));
+        let query = move |_: &Connection| probe_file(&identity, &place);
         self.readers()?.ask(Size::Large, query).await
     }
 
@@ -173,7 +152,7 @@ fn join(threads: &mut Vec<JoinHandle<()>>) {
 
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqliteStore").field("path", &self.inner.path).finish_non_exhaustive()
+        f.debug_struct("SqliteStore").field("path", &self.inner.place.path).finish_non_exhaustive()
     }
 }
 
@@ -253,8 +232,6 @@ impl Log for SqliteStore {
 
 impl Store for SqliteStore {
     writes! { cx;
-        create_session(session: NewSession) -> (),
-            Ok(Change::new(move |conn| create::create_session(conn, &session)));
         create_log(log: NewLog) -> (), create::create_log(log, cx.place);
         fork(from: ThreadKey, log: NewLog) -> (),
             Ok(Change::new(move |conn| fork::fork(conn, &cx.place, &from, &log)));

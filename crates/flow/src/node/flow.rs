@@ -98,11 +98,6 @@ impl Flow {
         &self.0.definition
     }
 
-    /// Returns the flows that it has as nodes.
-    pub fn sub_flows(&self) -> impl Iterator<Item = &FlowDefinition> {
-        self.0.subs.values().map(|it| &**it)
-    }
-
     /// Names what is run: equal flows have equal fingerprints.
     pub fn fingerprint(&self) -> &str {
         &self.0.fingerprint

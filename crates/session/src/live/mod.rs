@@ -20,7 +20,8 @@ use crate::config::{Policy, Ports, SessionConfig};
 use crate::log::draft::Draft;
 use crate::store::surely::append_surely;
 use crate::store::{Append, Fence, Guard, Head, LogState, Store};
-use crate::view::{changes_view, load};
+use crate::view::changes_view;
+use crate::view::load::StoredThread;
 use crate::{NewItem, SessionError, SessionKey, Snapshot, State, StoreError, ThreadKey};
 
 /// Longer conversations are not kept in memory for their next use.
@@ -43,6 +44,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    pub(crate) fn new(store: Arc<dyn Store>, ports: Ports, config: SessionConfig, owner: Arc<str>) -> Self {
+        let counter = Arc::from(ports.counter.profile().name);
+        let (live, recent) = (StdMutex::default(), StdMutex::default());
+        Self { store, ports, config, owner, counter, live, recent }
+    }
+
     /// Returns a thread as this process knows it; it is loaded from the store if this process has no handle to it.
     pub(crate) async fn live(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<LiveThread>, StoreError> {
         if let Some(live) = self.open_thread(&key) {
@@ -163,36 +170,31 @@ pub(crate) type WriteGuard = OwnedMutexGuard<Writer>;
 impl LiveThread {
     /// Reads a thread from the store.
     async fn open(shared: Arc<Shared>, key: ThreadKey) -> Result<LiveThread, StoreError> {
-        let snapshot =
-            RwLock::new(Arc::new(load::snapshot(&*shared.store, &key, shared.config.history_window).await?));
-        let writer = Arc::new(Mutex::new(Writer::default()));
-        let memory = RwLock::default();
-        let (waiting, is_scratch) = (AtomicUsize::new(0), false);
-        Ok(LiveThread { shared, key, writer, waiting, is_scratch, snapshot, memory })
+        let stored = StoredThread { store: &*shared.store, key: &key };
+        let snapshot = stored.snapshot(shared.config.history_window).await?;
+        Ok(LiveThread::new(shared, key, Arc::new(snapshot)))
+    }
+
+    fn new(shared: Arc<Shared>, key: ThreadKey, snapshot: Arc<Snapshot>) -> LiveThread {
+        let (snapshot, memory) = (RwLock::new(snapshot), RwLock::default());
+        let (writer, waiting, is_scratch) = (Arc::default(), AtomicUsize::new(0), false);
+        LiveThread { shared, key, writer, waiting, is_scratch, snapshot, memory }
     }
 
     /// Returns a private thread that starts with this snapshot of another one.
     pub(crate) fn detached(of: &LiveThread, store: Arc<dyn Store>, snapshot: Arc<Snapshot>) -> LiveThread {
-        let Shared { ports, config, owner, counter, .. } = &*of.shared;
-        let (ports, config) = (ports.clone(), config.clone());
-        let (owner, counter, live) = (Arc::clone(owner), Arc::clone(counter), StdMutex::default());
+        let Shared { ports, config, owner, .. } = &*of.shared;
+        let shared = Shared::new(store, ports.clone(), config.clone(), Arc::clone(owner));
         LiveThread {
-            shared: Arc::new(Shared {
-                store,
-                ports,
-                config,
-                owner,
-                counter,
-                live,
-                recent: StdMutex::default(),
-            }),
-            key: of.key.clone(),
-            writer: Arc::default(),
-            waiting: AtomicUsize::new(0),
             is_scratch: true,
-            snapshot: RwLock::new(snapshot),
             memory: RwLock::new(of.memory()),
+            ..LiveThread::new(Arc::new(shared), of.key.clone(), snapshot)
         }
+    }
+
+    /// Returns the thread as its store has it.
+    pub(crate) fn stored(&self) -> StoredThread<'_> {
+        StoredThread { store: &*self.shared.store, key: &self.key }
     }
 
     /// Returns the newest snapshot.
@@ -215,9 +217,8 @@ impl LiveThread {
     /// Reloads the thread. Only the holder of the writer lock may call it; otherwise an append of this process would
     /// be lost from the snapshot.
     pub(crate) async fn refresh(&self, _writer: &WriteGuard) -> Result<(), StoreError> {
-        let Shared { store, config, .. } = &*self.shared;
-        if let Some(newer) = load::newer(&**store, &self.key, &self.snapshot(), config.history_window).await?
-        {
+        let window = self.shared.config.history_window;
+        if let Some(newer) = self.stored().newer(&self.snapshot(), window).await? {
             self.set_snapshot(newer);
         }
         Ok(())

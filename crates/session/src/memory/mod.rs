@@ -14,7 +14,7 @@ use crate::codec;
 use crate::search::{self, Search, SearchHit};
 use crate::store::{
     Append, Appended, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogKind, LogList, LogState,
-    NewLog, NewSession, SessionInfo, Span, Store, StoreFuture, ThreadInfo, UnfinishedText, Usage,
+    NewLog, SessionInfo, Span, Store, StoreFuture, ThreadInfo, UnfinishedText, Usage,
 };
 use crate::{
     BackwardScan, LeaseRow, SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey, Time,
@@ -201,19 +201,6 @@ impl Inner {
         self.feeds.get(session).map_or(0, |it| it.len() as u64)
     }
 
-    fn create_session(&mut self, session: NewSession) -> Result<(), StoreError> {
-        let NewSession { key, label, at } = session;
-        let main = key.main();
-        if self.sessions.contains_key(&key) || self.logs.contains_key(&main) {
-            return Err(StoreError::Exists { what: "session", id: key.session.to_string() });
-        }
-        let log = NewLog::isolated(key.clone(), main.thread.clone(), at);
-        let log = NewLog { kind: LogKind::Main, label: label.clone(), ..log };
-        self.logs.insert(main, LogRow::new(log, Vec::new()));
-        self.sessions.insert(key, SessionRow { label, created: at });
-        Ok(())
-    }
-
     fn check_session(&self, session: &SessionKey) -> Result<(), StoreError> {
         match self.sessions.contains_key(session) {
             true => Ok(()),
@@ -222,13 +209,20 @@ impl Inner {
     }
 
     fn create_log(&mut self, mut log: NewLog, copied: Vec<Item>) -> Result<(), StoreError> {
-        self.check_session(&log.session)?;
         let key = log.key();
+        if log.kind == LogKind::Main {
+            if self.sessions.contains_key(&log.session) || self.logs.contains_key(&key) {
+                return Err(log.exists());
+            }
+            let row = SessionRow { label: log.label.clone(), created: log.at };
+            self.sessions.insert(log.session.clone(), row);
+        }
+        self.check_session(&log.session)?;
         let has_start_key = |(other, row): (&ThreadKey, &LogRow)| {
             log.start_key.is_some() && other.tenant == key.tenant && row.start_key == log.start_key
         };
         if self.logs.contains_key(&key) || self.logs.iter().any(has_start_key) {
-            return Err(StoreError::Exists { what: "thread", id: key.thread.to_string() });
+            return Err(log.exists());
         }
         let items = std::mem::take(&mut log.items);
         if log.kind.is_numbered() {
@@ -480,7 +474,6 @@ impl Log for MemoryStore {
 
 impl Store for MemoryStore {
     writes! { inner, now;
-        create_session(session: NewSession) -> () = inner.create_session(session);
         create_log(log: NewLog) -> () = log.check().and_then(|()| inner.create_log(log, Vec::new()));
         fork(from: ThreadKey, log: NewLog) -> () = inner.fork(&from, log);
         prune_journals(name: String, before: Timestamp, max: usize) -> u64

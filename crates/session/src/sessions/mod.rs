@@ -2,7 +2,7 @@
 
 pub(crate) mod transfer;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use contexture_history::{Body, Change, Seq};
 use contexture_message::Message;
@@ -57,11 +57,7 @@ impl Sessions {
     /// Returns the sessions of the default tenant.
     pub fn new(store: Arc<dyn Store>, ports: Ports, config: SessionConfig) -> Self {
         let owner = Arc::from(ports.names.next());
-        let counter = Arc::from(ports.counter.profile().name);
-        let live = Mutex::default();
-        let recent = Mutex::default();
-        let shared = Arc::new(Shared { store, ports, config, owner, counter, live, recent });
-        Self { shared, tenant: Tenant::default() }
+        Self { shared: Arc::new(Shared::new(store, ports, config, owner)), tenant: Tenant::default() }
     }
 
     /// Returns the sessions of another tenant in the same store.

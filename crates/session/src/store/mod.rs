@@ -98,7 +98,11 @@ pub trait Log: std::fmt::Debug + Send + Sync + 'static {
                 if head.ok_or_else(|| StoreError::no_thread(&key.thread))?.info.items > after.0 {
                     return Ok(());
                 }
-                self.feed_changed(key.session(), number).await?;
+                match self.feed_changed(key.session(), number).await {
+                    // It was deleted in between.
+                    Err(StoreError::NotFound { .. }) => return Err(StoreError::no_thread(&key.thread)),
+                    changed => changed?,
+                }
             }
         })
     }
@@ -111,10 +115,14 @@ pub trait Log: std::fmt::Debug + Send + Sync + 'static {
 /// A place where sessions are kept: their threads, their runs and their journals.
 pub trait Store: Log {
     /// Creates a session with its main thread. A session with that name is [`StoreError::Exists`].
-    fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()>;
+    fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()> {
+        let NewSession { key, label, at } = session;
+        let thread = key.session.main();
+        self.create_log(NewLog { kind: LogKind::Main, label, ..NewLog::isolated(key, thread, at) })
+    }
 
-    /// Adds a log to an existing session. One with that name, or with that start key in the tenant, is
-    /// [`StoreError::Exists`].
+    /// Adds a log to an existing session; a main thread comes with its session. One with that name, or with that start
+    /// key in the tenant, is [`StoreError::Exists`].
     fn create_log(&self, log: NewLog) -> StoreFuture<'_, ()>;
 
     /// Adds a thread that starts with a copy of the items of `from` up to `log.state.end`, which is not beyond its
@@ -194,7 +202,7 @@ pub struct NewLog {
     pub session: SessionKey,
     /// The log's id.
     pub thread: ThreadId,
-    /// What it is: never a main thread, which comes with its session.
+    /// What it is. A main thread is created with its session.
     pub kind: LogKind,
     /// A label for people.
     pub label: Option<String>,
@@ -221,7 +229,7 @@ pub struct LogState {
     pub turns: u64,
     /// The time of its last append, for lists.
     pub updated: Timestamp,
-    /// Whether somebody must go on with it: a turn is in flight, or a run is not over and does not wait. Once its
+    /// Whether a writer must continue it: a turn is in flight, or a run is not over and does not wait. Once its
     /// lease has ended it is [due](Log::due).
     pub needs_writer: bool,
     /// The state itself, as JSON: a replay of the log up to here gives the same.
@@ -356,7 +364,7 @@ pub struct Fence(pub u64);
 pub enum Guard {
     /// Anyone may write, and no lease changes. The holder of one learns of it by [`Log::changed`].
     Any,
-    /// The same, and the log then needs a writer, whatever its state says: somebody has to see to what was appended.
+    /// The same, and the log then needs a writer, whatever its state says, to handle what was appended.
     Call,
     /// No live lease exists. An expired one is taken over: its holder can't extend it any more.
     Free,
@@ -661,6 +669,12 @@ impl NewLog {
     pub fn first_append(&self) -> Append {
         let append = Append::new(Some(Seq(0)), self.items.clone(), Guard::Any);
         Append { state: Some(self.state.clone()), ..append }
+    }
+
+    /// Returns the error for a log that exists already, or whose session does if it is a main thread.
+    pub fn exists(&self) -> StoreError {
+        let what = if self.kind == LogKind::Main { "session" } else { "thread" };
+        StoreError::Exists { what, id: self.thread.to_string() }
     }
 
     /// Returns where the log is going to be.

@@ -7,7 +7,7 @@ use contexture_message::Usage;
 use futures::future::{Either, select};
 
 use super::Thread;
-use super::outcome::{TurnOutcome, outcome};
+use super::outcome::{self, TurnOutcome};
 use crate::config::Policy;
 use crate::live::{Backoff, LiveThread, WriteGuard};
 use crate::log::draft::{Draft, closing};
@@ -243,7 +243,10 @@ pub(super) async fn begin_here(live: &Arc<LiveThread>, config: &TurnConfig) -> R
     loop {
         // The snapshot must not be older than the key lookup that follows.
         live.refresh_if_stale(&mut writer).await?;
-        let before = earlier_turn(live, config).await?;
+        let before = match &config.key {
+            Some(key) => outcome::of_key(live, key).await?,
+            None => None,
+        };
         let (done, begun): (_, fn(RunningTurn) -> Begun) = match before {
             Some(before) if before.is_final(config.resume) => return Ok(Begun::Replayed(before)),
             Some(before) if config.resume => (resume_keyed(live, &mut writer, &before).await, Begun::Resumed),
@@ -310,15 +313,6 @@ pub(crate) async fn resume(
             Err(SessionError::Store(err)) => live.recover(&mut writer, policy, &mut backoff, err).await?,
             done => return done.and_then(|()| running(live, writer)),
         }
-    }
-}
-
-/// Returns the turn that the key began before.
-async fn earlier_turn(live: &LiveThread, config: &TurnConfig) -> Result<Option<TurnOutcome>, SessionError> {
-    let Some(key) = &config.key else { return Ok(None) };
-    match live.shared.store.turn_with_key(live.key.clone(), key.clone()).await? {
-        Some(keyed) => outcome(live, keyed).await.map(Some),
-        None => Ok(None),
     }
 }
 

@@ -122,8 +122,6 @@ impl<T: Send, F: Fn(&Connection) -> Result<T, Failure> + Send> Pending for Queue
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) conn: Connection,
-    /// How long to wait for another process.
-    pub(crate) busy: Duration,
     pub(crate) place: StorePath,
     pub(crate) identity: Arc<Identity>,
     pub(crate) checkpoints: Checkpoints,
@@ -165,7 +163,7 @@ impl File {
         // Setting this number never fails.
         let _ = self.conn.busy_timeout(Duration::ZERO);
         let written = self.transaction(change.is_lazy(), |conn| change.make(conn));
-        let _ = self.conn.busy_timeout(self.busy);
+        let _ = self.conn.busy_timeout(self.place.busy);
         match written {
             Ok(()) => true,
             Err(TransactionError::NotBegun(err))

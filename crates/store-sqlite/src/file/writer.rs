@@ -63,13 +63,12 @@ impl Writer {
         conn: Connection,
         identity: Arc<Identity>,
         place: StorePath,
-        busy: Duration,
         waiters: Arc<Waiters>,
         checkpoints: Checkpoints,
     ) -> std::io::Result<(Writer, JoinHandle<()>)> {
         let (commands, queue) = channel();
         let is_synced = Cell::new(true);
-        let file = Mutex::new(File { conn, busy, place: place.clone(), identity, checkpoints, is_synced });
+        let file = Mutex::new(File { conn, place: place.clone(), identity, checkpoints, is_synced });
         let shared = Arc::new(WriterShared { file, latency: LatencyTracker::default(), place, waiters });
         let work = WriterThread { queue, shared: Arc::clone(&shared), next: None };
         let thread = std::thread::Builder::new().name("contexture-write".to_owned()).spawn(|| work.run())?;
@@ -277,12 +276,12 @@ mod tests {
     fn made(pages: u32, changes: Vec<Add>) -> (Vec<Result<(), StoreError>>, Vec<String>) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("contexture.db");
-        let (place, busy) = (StorePath::new(&path), Duration::from_secs(1));
-        let mut conn = open_writer(&path, &place, busy).expect("a file");
+        let place = StorePath::new(&path, Duration::from_secs(1));
+        let mut conn = open_writer(&place).expect("a file");
         conn.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).expect("a limit");
-        let (checkpoints, copying) = Checkpoints::start(&path, &place, busy, &mut conn).expect("a thread");
+        let (checkpoints, copying) = Checkpoints::start(&place, &mut conn).expect("a thread");
         let (writer, writing) =
-            Writer::start(conn, Arc::new(Identity::of(&path)), place, busy, Arc::default(), checkpoints)
+            Writer::start(conn, Arc::new(Identity::of(&path)), place, Arc::default(), checkpoints)
                 .expect("a thread");
         let outcomes = block_on(join_all(
             changes.into_iter().map(|add| writer.make(move || Ok(Change::new(move |conn| add.make(conn))))),

@@ -3,7 +3,7 @@
 //! Everything is logged before it takes effect: a node executes after the record of its start is durable, and its
 //! outputs are durable before another node uses them. The end of one node and the start of the next are one commit.
 //!
-//! The driver holds the lease of the log, so nobody else drives the run. Others may append answers and a cancellation;
+//! The driver holds the lease of the log, so no other process drives the run. Others may append answers and a cancellation;
 //! the driver takes them in before it appends anything itself.
 
 mod ending;

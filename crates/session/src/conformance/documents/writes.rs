@@ -32,7 +32,7 @@ pub async fn documents_are_created_once(open: OpenDocuments) {
     let refused = fixture.create(document(&a, 2, "created")).await;
     assert!(matches!(&refused, Err(StoreError::Exists { what: "document", .. })), "{refused:?}");
     assert_eq!(fixture.documents(std::slice::from_ref(&a)).await, [document(&a, 1, "a")]);
-    let create = |n: usize| fixture.create(document(if n % 2 == 0 { &b } else { &c }, 3, "once"));
+    let create = |n: usize| fixture.create(document(if n.is_multiple_of(2) { &b } else { &c }, 3, "once"));
     let done = futures::future::join_all((0..16).map(create)).await;
     assert_eq!(done.iter().filter(|it| it.is_ok()).count(), 2, "{done:?}");
     assert!(

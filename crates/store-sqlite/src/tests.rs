@@ -46,7 +46,7 @@ const ALLOWED: [&str; 6] = [
 fn no_query_scans_a_table_or_sorts_a_log() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("contexture.db");
-    let conn = open_writer(&path, &StorePath::new(&path), Duration::from_secs(1)).expect("a file");
+    let conn = open_writer(&StorePath::new(&path, Duration::from_secs(1))).expect("a file");
     let queries = [
         FIND_LOG,
         FIND_SESSION,
