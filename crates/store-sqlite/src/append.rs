@@ -9,12 +9,12 @@ use contexture_session::{
 use rusqlite::{Connection, params};
 
 use crate::archive::index;
+use crate::config::Context;
 use crate::failure::Failure;
 use crate::file::commit::Change;
 use crate::guard::{CurrentLog, find};
 use crate::numbers::{from_sql, seq, to_sql};
 use crate::rows::{LogRows, Place, insert_rows};
-use crate::store::Context;
 
 /// Appends of more rows are left to the thread that writes.
 const SMALL: usize = 4;

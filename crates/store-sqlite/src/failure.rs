@@ -11,24 +11,14 @@ use rusqlite::{Error, ErrorCode};
 const REMEDY: &str = "what is readable can be copied into a new file with `SqliteStore::recover`";
 
 /// Why an operation failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// It was checked and refused. Nothing was written.
-    Refused(StoreError),
+    #[error(transparent)]
+    Refused(#[from] StoreError),
     /// SQLite could not do it. Something may have been written; the transaction must go.
-    Broken(Error),
-}
-
-impl From<Error> for Failure {
-    fn from(err: Error) -> Self {
-        Failure::Broken(err)
-    }
-}
-
-impl From<StoreError> for Failure {
-    fn from(err: StoreError) -> Self {
-        Failure::Refused(err)
-    }
+    #[error(transparent)]
+    Broken(#[from] Error),
 }
 
 /// The file: where it is, how long to wait for another process that writes to it, and how errors name it.

@@ -50,36 +50,17 @@ pub(crate) fn insert_rows(conn: &Connection, place: &Place<'_>, rows: &[codec::R
 }
 
 /// The reason why a row can't be decoded.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Unreadable {
-    Sqlite(rusqlite::Error),
-    Row(RowDamaged),
-}
-
-impl From<rusqlite::Error> for Unreadable {
-    fn from(err: rusqlite::Error) -> Self {
-        Unreadable::Sqlite(err)
-    }
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    #[error(transparent)]
+    Row(#[from] RowDamaged),
 }
 
 impl From<FromSqlError> for Unreadable {
     fn from(err: FromSqlError) -> Self {
         Unreadable::Sqlite(err.into())
-    }
-}
-
-impl From<RowDamaged> for Unreadable {
-    fn from(err: RowDamaged) -> Self {
-        Unreadable::Row(err)
-    }
-}
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unreadable::Sqlite(err) => err.fmt(f),
-            Unreadable::Row(err) => err.fmt(f),
-        }
     }
 }
 

@@ -16,6 +16,7 @@ use contexture_session::{
 use rusqlite::Connection;
 
 use crate::append::AppendItems;
+use crate::config::Context;
 use crate::failure::StorePath;
 use crate::file::checkpoint::Checkpoints;
 use crate::file::commit::Change;
@@ -64,13 +65,6 @@ fn size_of(count: usize) -> Size {
 #[derive(Clone)]
 pub struct SqliteStore {
     inner: Arc<Inner>,
-}
-
-/// What an operation needs besides a connection.
-#[derive(Clone, Debug)]
-pub(crate) struct Context {
-    pub(crate) place: StorePath,
-    pub(crate) time: Arc<dyn Time>,
 }
 
 struct Inner {

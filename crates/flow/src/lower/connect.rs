@@ -1,7 +1,6 @@
 //! Edges get numbered ports, and their types are compared.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use contexture_message::ErrorCode;
 use indexmap::IndexMap;
@@ -71,7 +70,7 @@ fn made(id: &str, node: &FlatNode, compile_inputs: &CompileInputs) -> Result<Flo
         Some(start) => Arc::new(StartNode::new(start.inputs.clone(), start.is_gate)),
         None => nodes::make(&node.definition.kind, &compile_inputs.nodes)?,
     };
-    let (traits, definition) = (work.traits(), &node.definition);
+    let definition = &node.definition;
     let mut inputs = work.inputs();
     inputs.push(Port::new(AFTER, PortType::Signal));
     let mut outputs = work.outputs();
@@ -84,19 +83,12 @@ fn made(id: &str, node: &FlatNode, compile_inputs: &CompileInputs) -> Result<Flo
     if !faults.is_empty() {
         return Err(faults);
     }
-    let seconds = |it: f64| Duration::try_from_secs_f64(it.max(0.0)).unwrap_or(Duration::MAX);
     Ok(FlowNode {
         id: Arc::from(id),
-        kind: definition.kind.name(),
-        traits,
+        definition: definition.clone(),
+        traits: work.traits(),
         inputs,
         outputs: outputs.into_iter().map(|port| Output { port, targets: Vec::new() }).collect(),
-        timeout: definition.timeout_seconds.map(seconds),
-        max_retries: definition.retry.max,
-        retry_delay: seconds(definition.retry.delay_seconds),
-        on_error: definition.on_error,
-        is_repeatable: definition.repeat.unwrap_or(traits.is_repeatable),
-        may_repeat: definition.repeat == Some(true),
         lazy: Arc::default(),
         is_pulled: false,
         scope: node.scope,

@@ -137,18 +137,14 @@ pub async fn import<'a>(
     lines: impl IntoIterator<Item = &'a str>,
     rename: Option<SessionId>,
 ) -> Result<Imported, SessionError> {
-    let exported = read(lines)?;
-    let session = rename.unwrap_or_else(|| exported.session.id.clone());
+    let (exported, threads) = read(lines)?;
+    let session = rename.unwrap_or_else(|| exported.id.clone());
     let key = SessionKey { tenant: sessions.tenant().clone(), session: session.clone() };
-    let new =
-        NewSession { key: key.clone(), label: exported.session.label.clone(), at: exported.session.created };
+    let new = NewSession { key: key.clone(), label: exported.label.clone(), at: exported.created };
     sessions.store().create_session(new).await?;
-    let imported = Imported {
-        session,
-        threads: exported.threads.len(),
-        items: exported.threads.iter().map(|it| it.items.len()).sum(),
-    };
-    match write(sessions, &key, exported).await {
+    let items = threads.iter().map(|it| it.items.len()).sum();
+    let imported = Imported { session, threads: threads.len(), items };
+    match write(sessions, &key, &exported.id, threads).await {
         Ok(()) => Ok(imported),
         Err(err) => {
             sessions.store().delete_session(key).await?;
@@ -157,13 +153,17 @@ pub async fn import<'a>(
     }
 }
 
-async fn write(sessions: &Sessions, key: &SessionKey, exported: Exported) -> Result<(), SessionError> {
-    let old = exported.session.id;
-    for ExportedThread { thread, items } in exported.threads {
-        let id = renamed(&thread.id, &old, &key.session)?;
+async fn write(
+    sessions: &Sessions,
+    key: &SessionKey,
+    old: &SessionId,
+    threads: Vec<ExportedThread>,
+) -> Result<(), SessionError> {
+    for ExportedThread { thread, items } in threads {
+        let id = renamed(&thread.id, old, &key.session)?;
         if thread.kind == LogKind::Isolated {
             let base = match thread.base {
-                Some(base) => Some(ForkPoint { thread: renamed(&base.thread, &old, &key.session)?, ..base }),
+                Some(base) => Some(ForkPoint { thread: renamed(&base.thread, old, &key.session)?, ..base }),
                 None => None,
             };
             let new = NewLog::isolated(key.clone(), id.clone(), thread.created);
@@ -223,18 +223,15 @@ fn renamed(thread: &ThreadId, old: &SessionId, new: &SessionId) -> Result<Thread
     }
 }
 
-struct Exported {
-    session: SessionLine,
-    threads: Vec<ExportedThread>,
-}
-
 struct ExportedThread {
     thread: ThreadLine,
     items: Vec<Item>,
 }
 
 /// Reads and checks everything.
-fn read<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Exported, SessionError> {
+fn read<'a>(
+    lines: impl IntoIterator<Item = &'a str>,
+) -> Result<(SessionLine, Vec<ExportedThread>), SessionError> {
     let mut reader = ImportReader::default();
     let mut last = 0;
     for (idx, text) in lines.into_iter().enumerate().filter(|(_, it)| !it.trim().is_empty()) {
@@ -244,7 +241,7 @@ fn read<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Exported, Sessio
         reader.take(line).map_err(wrong)?;
     }
     match reader {
-        ImportReader { session: Some(session), threads, is_whole: true } => Ok(Exported { session, threads }),
+        ImportReader { session: Some(session), threads, is_whole: true } => Ok((session, threads)),
         ImportReader { session: None, .. } => {
             Err(SessionError::Import { line: last, detail: "there is no session".to_owned() })
         }

@@ -9,7 +9,7 @@ use contexture_session::{SessionId, StoreError, Tenant, ThreadId};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
 
-use super::walk::{RowOutcome, walk};
+use super::walk::walk;
 use super::{Scratch, with_suffix};
 use crate::failure::{Failure, StorePath};
 use crate::file::open::{OLD_PAGE_BYTES, PAGE_BYTES, open_at};
@@ -203,14 +203,14 @@ fn copy_table(old: &Connection, new: &Connection, table: &str) -> Result<u64, Fa
         new.prepare_cached(&format!("INSERT OR IGNORE INTO {table} ({columns}) VALUES ({marks})"))?;
     walk(old, table, &columns, |row| {
         let values = (1..=count).map(|it| row.get::<_, Value>(it)).collect::<Result<Vec<_>, _>>();
-        let Ok(values) = values else { return Ok(RowOutcome::Unreadable) };
+        let Ok(values) = values else { return Ok(false) };
         if !is_sound(table, row).unwrap_or(false) {
-            return Ok(RowOutcome::Unreadable);
+            return Ok(false);
         }
         Ok(match insert.execute(params_from_iter(values)) {
-            Ok(_) => RowOutcome::Copied,
+            Ok(_) => true,
             // A value of another type than the column's.
-            Err(err) if is_about_values(&err) => RowOutcome::Unreadable,
+            Err(err) if is_about_values(&err) => false,
             Err(err) => return Err(err.into()),
         })
     })

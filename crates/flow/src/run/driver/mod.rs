@@ -128,7 +128,7 @@ impl Driver {
     pub(super) fn recover_orphans(&mut self) {
         for idx in self.state.runnable().collect::<Vec<_>>() {
             let Some(node) = self.flow.node(idx) else { continue };
-            if !node.is_repeatable {
+            if !node.definition.repeat.unwrap_or(node.traits.is_repeatable) {
                 let message = "its process was lost while it ran, and it is not marked as repeatable";
                 self.fail(idx, NodeError::new(ErrorCode::Interrupted, message));
             } else if self.phase(idx) == Some(&Phase::Running) {
@@ -296,7 +296,7 @@ impl Driver {
                 events: EventSink { node: idx, sender: self.event_sender.clone() },
                 cancel: self.cancel.child_token(),
             };
-            let span = tracing::info_span!("flow_node", node = %node.id, kind = node.kind);
+            let span = tracing::info_span!("flow_node", node = %node.id, kind = node.definition.kind.name());
             self.working.insert(idx);
             self.tasks.push(Box::pin(async move { (idx, attempt(attempted).await) }.instrument(span)));
         }

@@ -50,10 +50,14 @@ fn delay(node: &FlowNode, active: &Active) -> Duration {
     match active.phase {
         Phase::Retrying => {
             let doublings = active.attempt.saturating_sub(2).min(16);
-            node.retry_delay.saturating_mul(1 << doublings).min(MAX_DELAY)
+            seconds(node.definition.retry.delay_seconds).saturating_mul(1 << doublings).min(MAX_DELAY)
         }
         _ => Duration::ZERO,
     }
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
 }
 
 const MAX_DELAY: Duration = Duration::from_secs(3600);
@@ -70,7 +74,7 @@ pub(crate) async fn attempt(it: Attempt) -> Result<Step, NodeError> {
             return Err(cancelled());
         }
     }
-    let (kind, services) = (it.node().kind, Arc::clone(&it.services));
+    let (kind, services) = (it.node().definition.kind.name(), Arc::clone(&it.services));
     let begun = services.time.now();
     let done = in_time(it).await;
     let took = services.time.now().0.saturating_sub(begun.0);
@@ -80,7 +84,8 @@ pub(crate) async fn attempt(it: Attempt) -> Result<Step, NodeError> {
 
 /// Runs a node within its timeout.
 async fn in_time(it: Attempt) -> Result<Step, NodeError> {
-    let timeout = it.node().timeout.map(|timeout| (timeout, it.services.time.sleep(timeout)));
+    let timeout = it.node().definition.timeout_seconds.map(seconds);
+    let timeout = timeout.map(|timeout| (timeout, it.services.time.sleep(timeout)));
     let (cancel, time) = (it.cancel.clone(), Arc::clone(&it.services.time));
     let work = AssertUnwindSafe(work(it)).catch_unwind();
     let work = Box::pin(work.map(|done| done.unwrap_or_else(|_| Err(panicked()))));
@@ -105,7 +110,7 @@ async fn work(it: Attempt) -> Result<Step, NodeError> {
         flow: Arc::clone(&it.flow.0.name),
         lazy: Arc::clone(&node.lazy),
         node: Arc::clone(&node.id),
-        may_repeat: node.may_repeat,
+        may_repeat: node.definition.repeat == Some(true),
         run: it.run,
         firing: it.active.firing,
         attempt: it.active.attempt,
