@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use contexture_session::ThreadId;
+use contexture_agent::{AgentError, ToolCallError};
+use contexture_session::{SessionError, StoreError, ThreadId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -81,6 +82,20 @@ impl NodeError {
         Self { code: code.into(), message: message.into() }
     }
 }
+
+macro_rules! node_error_from {
+    ($($err:ty),*) => {
+        $(
+            impl From<$err> for NodeError {
+                fn from(err: $err) -> Self {
+                    Self::new(err.code(), err.to_string())
+                }
+            }
+        )*
+    };
+}
+
+node_error_from!(AgentError, SessionError, StoreError, ToolCallError);
 
 /// Names a turn of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

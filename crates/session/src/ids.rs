@@ -180,6 +180,13 @@ impl SessionKey {
     }
 }
 
+impl ThreadKey {
+    /// Returns the key of the session that the thread belongs to.
+    pub fn session(&self) -> SessionKey {
+        SessionKey { tenant: self.tenant.clone(), session: self.thread.session() }
+    }
+}
+
 /// The key of a document.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DocumentKey {

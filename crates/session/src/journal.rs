@@ -41,15 +41,8 @@ impl Journal {
 
     /// Appends a record and returns its number. A `lazy` record is durable once a later write is that is not lazy.
     pub async fn append(&self, value: Value, at: Timestamp, lazy: bool) -> Result<u64, StoreError> {
-        let append = || Append {
-            expected: None,
-            nonce: String::new(),
-            items: vec![record_item(self.name, value.clone(), at)],
-            state: None,
-            guard: Guard::Any,
-            keys: Vec::new(),
-            lazy,
-        };
+        let items = || vec![record_item(self.name, value.clone(), at)];
+        let append = || Append { lazy, ..Append::new(None, items(), Guard::Any) };
         match self.store.append(self.key(), append()).await {
             Err(StoreError::NotFound { .. }) => {}
             done => return done.map(|it| it.end.0),
@@ -105,7 +98,7 @@ fn record_of(item: Item) -> Option<JournalRecord> {
     }
 }
 
-/// Returns an item that nobody but its reader sees, for a log that is no conversation. The store gives it its position.
+/// Returns an item that only its reader sees, for a log that is no conversation. The store gives it its position.
 pub fn record_item(kind: &str, value: Value, at: Timestamp) -> Item {
     Item {
         seq: Seq(0),

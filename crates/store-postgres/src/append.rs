@@ -24,6 +24,7 @@ use crate::blobs::BlobParams;
 use crate::database::{Database, begin};
 use crate::failure::Failure;
 use crate::guard::{GuardParams, check_owner, check_text, held, refused};
+use crate::log::LogClient;
 use crate::numbers::{from_sql, seq_to_sql, to_sql};
 use crate::rows::RowParams;
 
@@ -112,14 +113,10 @@ pub(crate) struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    pub(crate) fn new(
-        key: &'a ThreadKey,
-        append: &'a Append,
-        rows: &'a [Row],
-    ) -> Result<Self, serde_json::Error> {
+    pub(crate) fn new(key: &'a ThreadKey, append: &'a Append, rows: &'a [Row]) -> Self {
         let (blobs, keys) = (BlobParams::new(rows), KeyParams::new(append));
         let archived = archived_ranges(&append.items);
-        Ok(Prepared { key, append, rows: RowParams::new(rows)?, blobs, keys, archived })
+        Prepared { key, append, rows: RowParams::new(rows), blobs, keys, archived }
     }
 
     fn is_plain(&self) -> bool {
@@ -138,7 +135,7 @@ impl Database {
         check_owner(key, &append.guard)?;
         check_text(key, "the nonce", &append.nonce)?;
         let rows = encoded(key, append)?;
-        let prepared = &Prepared::new(key, append, &rows).map_err(|err| malformed(key, &err))?;
+        let prepared = &Prepared::new(key, append, &rows);
         self.run(|mut client, _| async move {
             let written = match prepared.archived.is_empty() {
                 true => self.write_append(&client, prepared).await,
@@ -199,7 +196,8 @@ impl Database {
         let transaction = begin(client).await?;
         let written = self.write_append(&transaction, prepared).await?;
         if written.is_some() {
-            self.index(&transaction, prepared.key, &prepared.archived).await?;
+            let log = LogClient { database: self, client: &transaction, key: prepared.key };
+            log.index(&prepared.archived).await?;
             transaction.commit().await?;
         } else {
             transaction.rollback().await?;
@@ -232,12 +230,10 @@ impl Database {
         expected: Seq,
     ) -> Result<Option<Appended>, Failure> {
         let Prepared { key, append, .. } = prepared;
-        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
-        let first = seq_to_sql(expected.next());
         let owner = GuardParams::new(&append.guard).owner;
-        let statement = client.prepare_cached(&self.sql(LANDED)).await?;
-        let row = client.query_opt(&statement, &[&tenant, &thread, &first, &append.nonce, &owner]).await?;
-        let Some(row) = row else { return Ok(None) };
+        let log = LogClient { database: self, client, key };
+        let rows = log.query(LANDED, &[&seq_to_sql(expected.next()), &append.nonce, &owner]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
         let (number, current, is_owner): (Option<i64>, i64, bool) =
             (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         let count = append.items.len() as u64;
@@ -257,9 +253,5 @@ fn needs_writer(guard: &Guard, state: Option<&LogState>) -> Option<bool> {
 
 /// Returns the rows of an append.
 pub(crate) fn encoded(key: &ThreadKey, append: &Append) -> Result<Vec<Row>, StoreError> {
-    codec::encode(&append.items).map_err(|err| malformed(key, &err))
-}
-
-pub(crate) fn malformed(key: &ThreadKey, err: &serde_json::Error) -> StoreError {
-    StoreError::Malformed { thread: key.thread.to_string(), detail: err.to_string() }
+    codec::encode(&append.items).map_err(|err| StoreError::malformed(key, err))
 }

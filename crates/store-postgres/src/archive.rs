@@ -9,11 +9,11 @@ use contexture_history::search::{searchable, words};
 use contexture_history::{Item, Seq};
 use contexture_session::codec::{self, MAX_ITEMS};
 use contexture_session::{NewLog, ThreadKey};
-use deadpool_postgres::Transaction;
+use deadpool_postgres::GenericClient;
 
-use crate::database::Database;
 use crate::failure::Failure;
-use crate::numbers::{from_sql, seq_to_sql};
+use crate::log::LogClient;
+use crate::numbers::{seq_from_sql, seq_to_sql};
 use crate::rows::{self, StoredRow};
 
 const KNOWN: &str = "\
@@ -69,100 +69,57 @@ impl WordParams {
     }
 }
 
-impl Database {
+impl<C: GenericClient> LogClient<'_, C> {
     /// Adds the items of ranges to the index, unless they are already in it.
     ///
     /// An unreadable row is skipped: reading it reports the error, and the thread stays writable.
-    pub(crate) async fn index(
-        &self,
-        transaction: &Transaction<'_>,
-        key: &ThreadKey,
-        ranges: &[(Seq, Seq)],
-    ) -> Result<(), Failure> {
+    pub(crate) async fn index(&self, ranges: &[(Seq, Seq)]) -> Result<(), Failure> {
         for (first, last) in ranges {
-            self.index_range(transaction, key, *first, *last).await?;
+            self.index_range(*first, *last).await?;
         }
         Ok(())
     }
 
-    async fn index_range(
-        &self,
-        transaction: &Transaction<'_>,
-        key: &ThreadKey,
-        first: Seq,
-        last: Seq,
-    ) -> Result<(), Failure> {
-        let known = self.known(transaction, key, first, last).await?;
+    async fn index_range(&self, first: Seq, last: Seq) -> Result<(), Failure> {
+        let known = self.query(KNOWN, &[&seq_to_sql(first), &seq_to_sql(last)]).await?;
+        let known =
+            known.iter().map(|it| it.try_get(0).map(seq_from_sql)).collect::<Result<BTreeSet<_>, _>>()?;
         let is_new = |it: &Seq| (first..=last).contains(it) && !known.contains(it);
-        let (tenant, thread, last) = (key.tenant.as_str(), key.thread.as_str(), seq_to_sql(last));
-        let thread_word = thread_word(key);
+        let last = seq_to_sql(last);
+        let thread_word = thread_word(self.key);
         let mut params = WordParams::default();
         // The row with the first item may begin before it.
         let mut after = seq_to_sql(first).saturating_sub(MAX_ITEMS as i64);
         loop {
-            let sql = self.sql(ROWS);
-            let page = transaction.query(&sql, &[&tenant, &thread, &after, &last, &ROWS_AT_ONCE]).await?;
-            let page = rows::stored(page)?;
+            let page = rows::stored(self.query(ROWS, &[&after, &last, &ROWS_AT_ONCE]).await?)?;
             let Some(end) = page.last() else { break };
             after = end.first;
             let has_new =
-                |row: &StoredRow| (row.first..=row.last().min(last)).any(|it| is_new(&Seq(from_sql(it))));
+                |row: &StoredRow| (row.first..=row.last().min(last)).any(|it| is_new(&seq_from_sql(it)));
             let page: Vec<StoredRow> = page.into_iter().filter(has_new).collect();
-            let items = self.readable_items(transaction, &key.tenant, &page).await?;
-            for item in items.iter().filter(|it| is_new(&it.seq)) {
+            for item in self.readable_items(&page).await?.iter().filter(|it| is_new(&it.seq)) {
                 params.push(item, &thread_word);
                 if params.bytes > BYTES_AT_ONCE {
-                    self.add_words(transaction, key, std::mem::take(&mut params)).await?;
+                    self.add_words(std::mem::take(&mut params)).await?;
                 }
             }
         }
-        self.add_words(transaction, key, params).await
+        self.add_words(params).await
     }
 
-    async fn known(
-        &self,
-        transaction: &Transaction<'_>,
-        key: &ThreadKey,
-        first: Seq,
-        last: Seq,
-    ) -> Result<BTreeSet<Seq>, Failure> {
-        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
-        let (first, last) = (seq_to_sql(first), seq_to_sql(last));
-        let rows = transaction.query(&self.sql(KNOWN), &[&tenant, &thread, &first, &last]).await?;
-        rows.iter().map(|it| Ok(Seq(from_sql(it.try_get(0)?)))).collect()
+    async fn add_words(&self, params: WordParams) -> Result<(), Failure> {
+        self.query(ADD, &[&params.seqs, &params.words]).await.map(drop)
     }
 
-    async fn add_words(
-        &self,
-        transaction: &Transaction<'_>,
-        key: &ThreadKey,
-        params: WordParams,
-    ) -> Result<(), Failure> {
-        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
-        let WordParams { seqs, words, .. } = &params;
-        transaction.execute(&self.sql(ADD), &[&tenant, &thread, seqs, words]).await?;
-        Ok(())
-    }
-
-    /// Copies the words of archived items to a fork of their thread.
-    pub(crate) async fn copy_words(
-        &self,
-        transaction: &Transaction<'_>,
-        from: &ThreadKey,
-        new: &NewLog,
-    ) -> Result<(), Failure> {
+    /// Copies the words of archived items to a fork of the log.
+    pub(crate) async fn copy_words(&self, new: &NewLog) -> Result<(), Failure> {
         if new.archived.is_empty() {
             return Ok(());
         }
         let (firsts, lasts): (Vec<i64>, Vec<i64>) =
             new.archived.iter().map(|(first, last)| (seq_to_sql(*first), seq_to_sql(*last))).unzip();
-        let (tenant, source, thread) = (from.tenant.as_str(), from.thread.as_str(), new.thread.as_str());
-        let (old_word, new_word) = (thread_word(from), thread_word(&new.key()));
-        let end = seq_to_sql(new.state.end);
-        let sql = self.sql(COPY);
-        transaction
-            .execute(&sql, &[&tenant, &source, &thread, &old_word, &new_word, &end, &firsts, &lasts])
-            .await?;
-        Ok(())
+        let (old_word, new_word) = (thread_word(self.key), thread_word(&new.key()));
+        let (thread, end) = (new.thread.as_str(), seq_to_sql(new.state.end));
+        self.query(COPY, &[&thread, &old_word, &new_word, &end, &firsts, &lasts]).await.map(drop)
     }
 }

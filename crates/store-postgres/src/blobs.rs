@@ -6,11 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_session::codec::{Blob, BlobRef, Row};
-use contexture_session::{StoreError, Tenant, ThreadKey};
-use deadpool_postgres::{GenericClient, Transaction};
+use deadpool_postgres::GenericClient;
 
-use crate::database::Database;
 use crate::failure::Failure;
+use crate::log::LogClient;
 
 const FETCH: &str = "SELECT hash, body FROM {schema}.blobs WHERE tenant = $1 AND hash = ANY ($2)";
 
@@ -66,66 +65,37 @@ pub(crate) fn joined(places: &[BlobRef], texts: &Texts) -> Result<Vec<Blob>, Fai
     places.iter().map(blob).collect()
 }
 
-impl Database {
-    pub(crate) async fn blob(&self, tenant: &Tenant, hash: &str) -> Result<Option<String>, StoreError> {
-        if hash.contains('\0') {
-            return Ok(None);
-        }
-        let hashes = &BTreeSet::from([hash]);
-        let mut texts =
-            self.run(|client, _| async move { self.texts(&client, tenant, hashes).await }).await?;
-        Ok(texts.remove(hash))
-    }
-
-    /// Returns the existing texts with these hashes.
-    pub(crate) async fn texts(
-        &self,
-        client: &impl GenericClient,
-        tenant: &Tenant,
-        hashes: &BTreeSet<&str>,
-    ) -> Result<Texts, Failure> {
+impl<C: GenericClient> LogClient<'_, C> {
+    /// Returns the existing texts of the log's tenant with these hashes.
+    pub(crate) async fn texts(&self, hashes: &BTreeSet<&str>) -> Result<Texts, Failure> {
         if hashes.is_empty() {
             return Ok(Texts::new());
         }
         let hashes: Vec<&str> = hashes.iter().copied().collect();
-        let statement = client.prepare_cached(&self.sql(FETCH)).await?;
-        let rows = client.query(&statement, &[&tenant.as_str(), &hashes]).await?;
         let text = |row: tokio_postgres::Row| {
             let (hash, body): (String, Vec<u8>) = (row.try_get(0)?, row.try_get(1)?);
             let body = String::from_utf8(body)
                 .map_err(|err| Failure::Damaged(format!("the large text {hash}: {err}")))?;
             Ok((hash, body))
         };
-        rows.into_iter().map(text).collect()
+        self.query_names(FETCH, &hashes).await?.into_iter().map(text).collect()
     }
 
-    /// Returns the hashes that the rows of a log refer to.
-    pub(crate) async fn hashes_of(
-        &self,
-        transaction: &Transaction<'_>,
-        key: &ThreadKey,
-    ) -> Result<BTreeSet<String>, Failure> {
-        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
+    /// Returns the hashes that the rows of the log refer to.
+    pub(crate) async fn hashes_of(&self) -> Result<BTreeSet<String>, Failure> {
         let mut hashes = BTreeSet::new();
-        for row in transaction.query(&self.sql(PLACES), &[&tenant, &thread]).await? {
+        for row in self.query(PLACES, &[]).await? {
             add_hashes(&mut hashes, &row)?;
         }
         Ok(hashes)
     }
 
-    /// Removes those of the texts that nothing refers to any more.
-    pub(crate) async fn remove_unused(
-        &self,
-        transaction: &Transaction<'_>,
-        tenant: &Tenant,
-        hashes: &[String],
-    ) -> Result<(), Failure> {
-        if hashes.is_empty() {
-            return Ok(());
+    /// Removes those of the texts of the log's tenant that nothing refers to any more.
+    pub(crate) async fn remove_unused(&self, hashes: &[String]) -> Result<(), Failure> {
+        if !hashes.is_empty() {
+            self.query_names(LOCK, hashes).await?;
+            self.query_names(REMOVE, hashes).await?;
         }
-        let tenant = tenant.as_str();
-        transaction.query(&self.sql(LOCK), &[&tenant, &hashes]).await?;
-        transaction.execute(&self.sql(REMOVE), &[&tenant, &hashes]).await?;
         Ok(())
     }
 }

@@ -1,67 +1,43 @@
 //! New sessions and logs.
 
 use contexture_history::Seq;
-use contexture_session::{Append, Guard, LogState, NewLog, NewSession, State, StoreError, ThreadKey, codec};
+use contexture_session::{LogKind, NewLog, StoreError, codec};
 use deadpool_postgres::{Client, GenericClient, Transaction};
 use tokio_postgres::types::ToSql;
 
-use crate::append::{Prepared, encoded, malformed};
+use crate::append::{Prepared, encoded};
 use crate::database::{Attempt, Database, begin};
 use crate::failure::Failure;
 use crate::guard::check_text;
+use crate::log::LogClient;
 use crate::numbers::{nonce, seq_to_sql, to_sql};
 
-/// A session and its main log. If either exists, neither is written.
-const SESSION: &str = "\
-    WITH made AS (
-        INSERT INTO {schema}.sessions (tenant, session, label, created, nonce)
-        SELECT $1, $2, $3, $4, $6 WHERE {current}
-        RETURNING tenant, session, label, created, nonce
-    )
-    INSERT INTO {schema}.logs
-        (tenant, thread, session, kind, label, created, updated, end_seq, turns, state, nonce)
-    SELECT tenant, session, session, 'main', label, created, created, 0, 0, $5, nonce FROM made";
-
-/// A log, if its session exists; the session is locked against removal.
+/// A log, if there is its session. If it exists, nothing is written.
 const LOG: &str = "\
+    WITH session AS ({session})
     INSERT INTO {schema}.logs
         (tenant, thread, session, kind, label, base_thread, base_seq, created, updated, end_seq, turns, state,
             needs_writer, start_hash, nonce)
     SELECT tenant, $3, session, $4, $5, $6, $7, $8::bigint, greatest($8::bigint, $9), $10, $11, $12, $13, $14, $15
-    FROM {schema}.sessions WHERE tenant = $1 AND session = $2 AND {current} FOR KEY SHARE";
+    FROM session";
+/// The session of a main log.
+const NEW_SESSION: &str = "\
+    INSERT INTO {schema}.sessions (tenant, session, label, created, nonce)
+    SELECT $1, $2, $5, $8::bigint, $15 WHERE {current} RETURNING tenant, session";
+/// The session of another log, locked against removal.
+const OLD_SESSION: &str = "\
+    SELECT tenant, session FROM {schema}.sessions WHERE tenant = $1 AND session = $2 AND {current} FOR KEY SHARE";
 
 const NONCE: &str = "SELECT nonce FROM {schema}.logs WHERE tenant = $1 AND thread = $2";
 
 impl Database {
-    pub(crate) async fn create_session(&self, session: &NewSession) -> Result<(), StoreError> {
-        let NewSession { key, label, at } = session;
-        let main = &key.main();
-        check_label(main, label.as_deref())?;
-        let (tenant, name) = (&key.tenant.as_str(), &key.session.as_str());
-        let (state, nonce) = (&LogState::from(&State::default()).json, &nonce());
-        self.run(|client, attempt| async move {
-            let statement = client.prepare_cached(&self.current_sql(SESSION)).await?;
-            let written = client.execute(&statement, &[tenant, name, label, &at.0, state, nonce]).await;
-            match written.map_err(Failure::from) {
-                Ok(0) => self.check_current(&client).await,
-                Ok(_) => Ok(()),
-                Err(err) if err.is_duplicate() => {
-                    let exists = StoreError::Exists { what: "session", id: key.session.to_string() };
-                    self.ours_or(&client, attempt, main, *nonce, exists).await
-                }
-                Err(err) => Err(err),
-            }
-        })
-        .await
-    }
-
     pub(crate) async fn create_log(&self, log: &NewLog) -> Result<(), StoreError> {
         log.check()?;
         let row = &LogRow::new(log)?;
         let key = &log.key();
-        let first = &first_append(log);
+        let first = &log.first_append();
         let rows = encoded(key, first)?;
-        let first = &Prepared::new(key, first, &rows).map_err(|err| malformed(key, &err))?;
+        let first = &Prepared::new(key, first, &rows);
         self.run(|mut client, attempt| async move {
             if log.items.is_empty() {
                 let written = self.insert_log(&client, row, log.state.end).await;
@@ -87,7 +63,7 @@ impl Database {
     ) -> Result<(), Failure> {
         self.insert_log(transaction, row, Seq(0)).await?;
         self.write_append(transaction, first).await?;
-        self.index(transaction, &row.log.key(), &row.log.archived).await
+        LogClient { database: self, client: transaction, key: &row.log.key() }.index(&row.log.archived).await
     }
 
     /// Adds a log to an existing session.
@@ -101,7 +77,9 @@ impl Database {
         let (tenant, name) = (session.tenant.as_str(), session.session.as_str());
         let base_thread = base.as_ref().map(|it| it.thread.as_str());
         let base_seq = base.as_ref().map(|it| seq_to_sql(it.seq));
-        let statement = client.prepare_cached(&self.current_sql(LOG)).await?;
+        let source = if *kind == LogKind::Main { NEW_SESSION } else { OLD_SESSION };
+        let text = self.current_sql(&LOG.replace("{session}", source));
+        let statement = client.prepare_cached(&text).await?;
         let (end, turns) = (seq_to_sql(end), to_sql(state.turns));
         let (thread, kind) = (thread.as_str(), kind.as_str());
         let mut params: Vec<&(dyn ToSql + Sync)> = vec![&tenant, &name, &thread, &kind, label];
@@ -116,7 +94,7 @@ impl Database {
         params.extend([&state.json as &(dyn ToSql + Sync), &state.needs_writer, &row.start_hash, &row.nonce]);
         if client.execute(&statement, &params).await? == 0 {
             self.check_current(client).await?;
-            return Err(StoreError::NotFound { what: "session", id: name.to_owned() }.into());
+            return Err(StoreError::no_session(&session.session).into());
         }
         Ok(())
     }
@@ -131,28 +109,18 @@ impl Database {
     ) -> Result<(), Failure> {
         match written {
             Err(err) if err.is_duplicate() => {
-                let exists = StoreError::Exists { what: "thread", id: row.log.thread.to_string() };
-                self.ours_or(client, attempt, &row.log.key(), row.nonce, exists).await
+                let key = &row.log.key();
+                let found = match attempt {
+                    Attempt::Fresh => Vec::new(),
+                    Attempt::AfterLoss => LogClient { database: self, client, key }.query(NONCE, &[]).await?,
+                };
+                match found.first().map(|it| it.try_get::<_, i64>(0)).transpose()? {
+                    Some(nonce) if nonce == row.nonce => Ok(()),
+                    _ => Err(row.log.exists().into()),
+                }
             }
             other => other,
         }
-    }
-
-    async fn ours_or(
-        &self,
-        client: &Client,
-        attempt: Attempt,
-        key: &ThreadKey,
-        nonce: i64,
-        otherwise: StoreError,
-    ) -> Result<(), Failure> {
-        if attempt == Attempt::Fresh {
-            return Err(otherwise.into());
-        }
-        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
-        let row = client.query_opt(&self.sql(NONCE), &[&tenant, &thread]).await?;
-        let found: Option<i64> = row.map(|it| it.try_get(0)).transpose()?;
-        if found == Some(nonce) { Ok(()) } else { Err(otherwise.into()) }
     }
 }
 
@@ -166,25 +134,8 @@ pub(crate) struct LogRow<'a> {
 
 impl<'a> LogRow<'a> {
     pub(crate) fn new(log: &'a NewLog) -> Result<Self, StoreError> {
-        check_label(&log.key(), log.label.as_deref())?;
+        log.label.as_ref().map_or(Ok(()), |it| check_text(&log.key(), "the label", it))?;
         let start_hash = log.start_key.as_deref().map(codec::blob_hash);
         Ok(LogRow { log, nonce: nonce(), start_hash })
     }
-}
-
-/// Returns the first items of a log as an append.
-fn first_append(log: &NewLog) -> Append {
-    Append {
-        expected: Some(Seq(0)),
-        nonce: String::new(),
-        items: log.items.clone(),
-        state: Some(log.state.clone()),
-        guard: Guard::Any,
-        keys: Vec::new(),
-        lazy: false,
-    }
-}
-
-fn check_label(key: &ThreadKey, label: Option<&str>) -> Result<(), StoreError> {
-    label.map_or(Ok(()), |it| check_text(key, "the label", it))
 }

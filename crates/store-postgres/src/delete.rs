@@ -2,18 +2,20 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use contexture_session::{LogKind, SessionKey, StoreError, Tenant, ThreadKey};
-use deadpool_postgres::{Client, Transaction};
+use contexture_session::{SessionKey, StoreError, ThreadKey};
+use deadpool_postgres::Transaction;
+use tokio_postgres::types::ToSql;
 
 use crate::database::{Database, begin};
 use crate::failure::Failure;
+use crate::log::LogClient;
 
 const LOCK_SESSION: &str = "SELECT FROM {schema}.sessions WHERE tenant = $1 AND session = $2 FOR UPDATE";
 /// The main log comes last, as in appends.
 const LOCK_LOGS: &str = "\
     SELECT thread FROM {schema}.logs WHERE tenant = $1 AND session = $2
     ORDER BY kind = 'main', thread FOR UPDATE";
-const LOCK_LOG: &str = "SELECT kind, session FROM {schema}.logs WHERE tenant = $1 AND thread = $2 FOR UPDATE";
+const LOCK_LOG: &str = "SELECT kind = 'main' FROM {schema}.logs WHERE tenant = $1 AND thread = $2 FOR UPDATE";
 
 const DELETE_SESSION: &str = "DELETE FROM {schema}.sessions WHERE tenant = $1 AND session = $2";
 const DELETE_REFS: &str = "\
@@ -29,83 +31,72 @@ const DELETE_SAVED: &str = "\
     DELETE FROM {schema}.unfinished WHERE tenant = $1 AND session = $2 AND thread = ANY ($3)";
 const DELETE_DOCUMENTS: &str = "DELETE FROM {schema}.documents WHERE tenant = $1 AND session = $2";
 
-impl Database {
-    /// Removes a session, and returns whether it existed.
-    pub(crate) async fn delete_session(&self, key: &SessionKey) -> Result<bool, StoreError> {
-        let was_there = &AtomicBool::new(false);
-        let removed = self
-            .run(|client, _| async move { self.delete_session_once(client, key, was_there).await })
-            .await?;
-        // An attempt that got no answer may have removed it.
-        Ok(removed || was_there.load(Ordering::Relaxed))
-    }
+/// What is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Removal {
+    /// A session, given by its main log.
+    Session,
+    /// Another log.
+    Log,
+}
 
-    async fn delete_session_once(
-        &self,
-        mut client: Client,
-        key: &SessionKey,
-        was_there: &AtomicBool,
-    ) -> Result<bool, Failure> {
-        let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
-        let transaction = begin(&mut client).await?;
-        self.check_current(&transaction).await?;
-        let row = transaction.query_opt(&self.sql(LOCK_SESSION), &[&tenant, &session]).await?;
-        if row.is_none() {
-            return Ok(false);
-        }
-        was_there.store(true, Ordering::Relaxed);
-        let rows = transaction.query(&self.sql(LOCK_LOGS), &[&tenant, &session]).await?;
-        let threads: Vec<String> = rows.iter().map(|it| it.try_get(0)).collect::<Result<_, _>>()?;
-        self.delete_logs(&transaction, &key.tenant, session, &threads).await?;
-        transaction.execute(&self.sql(DELETE_DOCUMENTS), &[&tenant, &session]).await?;
-        transaction.execute(&self.sql(DELETE_SESSION), &[&tenant, &session]).await?;
-        transaction.commit().await?;
-        Ok(true)
+impl Database {
+    pub(crate) async fn delete_session(&self, key: &SessionKey) -> Result<bool, StoreError> {
+        self.remove(&key.main(), Removal::Session).await
     }
 
     pub(crate) async fn delete_log(&self, key: &ThreadKey) -> Result<bool, StoreError> {
+        self.remove(key, Removal::Log).await
+    }
+
+    /// Returns whether it existed.
+    async fn remove(&self, key: &ThreadKey, removal: Removal) -> Result<bool, StoreError> {
         let was_there = &AtomicBool::new(false);
-        let is_gone =
-            self.run(|client, _| async move { self.delete_log_once(client, key, was_there).await }).await?;
-        Ok(is_gone || was_there.load(Ordering::Relaxed))
+        let is_removed = self.run(|mut client, _| async move {
+            let transaction = begin(&mut client).await?;
+            self.check_current(&transaction).await?;
+            let log = LogClient { database: self, client: &transaction, key };
+            let Some(threads) = log.lock(removal).await? else { return Ok(false) };
+            was_there.store(true, Ordering::Relaxed);
+            log.delete(&threads).await?;
+            if removal == Removal::Session {
+                log.query(DELETE_DOCUMENTS, &[]).await?;
+                log.query(DELETE_SESSION, &[]).await?;
+            }
+            transaction.commit().await?;
+            Ok(true)
+        });
+        // An attempt that got no answer may have removed it.
+        Ok(is_removed.await? || was_there.load(Ordering::Relaxed))
     }
+}
 
-    async fn delete_log_once(
-        &self,
-        mut client: Client,
-        key: &ThreadKey,
-        was_there: &AtomicBool,
-    ) -> Result<bool, Failure> {
-        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
-        let transaction = begin(&mut client).await?;
-        self.check_current(&transaction).await?;
-        let Some(row) = transaction.query_opt(&self.sql(LOCK_LOG), &[&tenant, &thread]).await? else {
-            return Ok(false);
-        };
-        let (kind, session): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
-        if kind == LogKind::Main.as_str() {
-            return Err(StoreError::IsMain { thread: key.thread.to_string() }.into());
+impl LogClient<'_, Transaction<'_>> {
+    /// Locks what is to be removed against appends. Returns its logs; nothing if it does not exist.
+    async fn lock(&self, removal: Removal) -> Result<Option<Vec<String>>, Failure> {
+        if removal == Removal::Session {
+            if self.query(LOCK_SESSION, &[]).await?.is_empty() {
+                return Ok(None);
+            }
+            let logs = self.query(LOCK_LOGS, &[]).await?;
+            return Ok(Some(logs.iter().map(|it| it.try_get(0)).collect::<Result<_, _>>()?));
         }
-        was_there.store(true, Ordering::Relaxed);
-        self.delete_logs(&transaction, &key.tenant, session, &[thread.to_owned()]).await?;
-        transaction.commit().await?;
-        Ok(true)
+        match self.query(LOCK_LOG, &[]).await?.first().map(|it| it.try_get(0)).transpose()? {
+            None => Ok(None),
+            Some(true) => Err(StoreError::IsMain { thread: self.key.thread.to_string() }.into()),
+            Some(false) => Ok(Some(vec![self.key.thread.to_string()])),
+        }
     }
 
-    /// Removes logs of a session, which are locked against appends.
-    async fn delete_logs(
-        &self,
-        transaction: &Transaction<'_>,
-        tenant: &Tenant,
-        session: &str,
-        threads: &[String],
-    ) -> Result<(), Failure> {
-        transaction.execute(&self.sql(DELETE_SAVED), &[&tenant.as_str(), &session, &threads]).await?;
+    async fn delete(&self, threads: &[String]) -> Result<(), Failure> {
+        let (tenant, session) = (self.key.tenant.as_str(), self.key.thread.session());
+        let params: [&(dyn ToSql + Sync); 3] = [&tenant, &session.as_str(), &threads];
+        self.client.execute(&self.database.sql(DELETE_SAVED), &params).await?;
         for sql in DELETE_LOGS {
-            transaction.execute(&self.sql(sql), &[&tenant.as_str(), &threads]).await?;
+            self.query_names(sql, threads).await?;
         }
-        let refs = transaction.query(&self.sql(DELETE_REFS), &[&tenant.as_str(), &threads]).await?;
+        let refs = self.query_names(DELETE_REFS, threads).await?;
         let hashes: Vec<String> = refs.iter().map(|it| it.try_get(0)).collect::<Result<_, _>>()?;
-        self.remove_unused(transaction, tenant, &hashes).await
+        self.remove_unused(&hashes).await
     }
 }

@@ -9,6 +9,7 @@ use tokio_postgres::Row;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::head::thread_id;
+use crate::log::LogClient;
 use crate::numbers::{from_sql, seq_to_sql, to_sql};
 use crate::rows::{ROWS_AT_ONCE, StoredRow};
 
@@ -50,9 +51,10 @@ impl Database {
         let found = client.query(&statement, &[&tenant, &session, &from, &limit, &most_items]).await?;
         let rows = found.into_iter().map(StoredRow::new).filter_map(Result::transpose);
         let rows = rows.collect::<Result<Vec<StoredRow>, Failure>>()?;
+        let log = LogClient { database: self, client: &client, key: &key.main() };
         let mut feed = Vec::new();
         for rows in rows.chunks(ROWS_AT_ONCE) {
-            for (items, row) in self.items(&client, &key.tenant, rows).await?.into_iter().zip(rows) {
+            for (items, row) in log.items(rows).await?.into_iter().zip(rows) {
                 if feed.len() >= max {
                     return Ok(feed);
                 }
@@ -66,8 +68,13 @@ impl Database {
     }
 
     pub(crate) async fn feed_end(&self, session: &SessionKey) -> Result<u64, StoreError> {
+        Ok(self.feed_end_of(session).await?.unwrap_or(0))
+    }
+
+    /// Returns the number of a session's newest item; nothing if there is no such session.
+    pub(crate) async fn feed_end_of(&self, session: &SessionKey) -> Result<Option<u64>, StoreError> {
         let (tenant, main) = (session.tenant.as_str(), session.session.as_str());
-        Ok(self.select(END, &[&tenant, &main], number).await?.pop().unwrap_or(0))
+        Ok(self.select(END, &[&tenant, &main], number).await?.pop())
     }
 
     pub(crate) async fn number_at(&self, key: &ThreadKey, seq: Seq) -> Result<Option<u64>, StoreError> {

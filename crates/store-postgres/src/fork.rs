@@ -1,7 +1,7 @@
 //! A thread that starts with a copy of another's items. The copy never leaves the database, except for the one row
 //! that may have to be cut. Copied items have no numbers in their session.
 
-use contexture_history::Item;
+use contexture_history::{Item, Seq};
 use contexture_session::codec;
 use contexture_session::{NewLog, StoreError, ThreadKey};
 use deadpool_postgres::Transaction;
@@ -9,6 +9,7 @@ use deadpool_postgres::Transaction;
 use crate::create::LogRow;
 use crate::database::{Database, begin};
 use crate::failure::Failure;
+use crate::log::LogClient;
 use crate::numbers::seq_to_sql;
 use crate::rows::{self, RowParams};
 
@@ -59,59 +60,39 @@ impl Database {
         from: &ThreadKey,
         row: &LogRow<'_>,
     ) -> Result<(), Failure> {
-        let (tenant, source) = (from.tenant.as_str(), from.thread.as_str());
-        let (thread, session) = (row.log.thread.as_str(), row.log.session.session.as_str());
-        let end = seq_to_sql(row.log.state.end);
+        let NewLog { thread, session, state, .. } = row.log;
+        let source = LogClient { database: self, client: transaction, key: from };
+        let target = LogClient { key: &row.log.key(), ..source };
+        let end = seq_to_sql(state.end);
         // The session's row is locked first, as when it is deleted.
-        self.insert_log(transaction, row, row.log.state.end).await?;
-        let found = transaction.query_opt(&self.sql(LOCK), &[&tenant, &source]).await?;
-        let found: i64 = found.ok_or_else(|| StoreError::no_thread(&from.thread))?.try_get(0)?;
+        self.insert_log(transaction, row, state.end).await?;
+        let found = source.query(LOCK, &[]).await?;
+        let found: i64 = found.first().ok_or_else(|| StoreError::no_thread(&from.thread))?.try_get(0)?;
         if end > found {
-            let detail = format!("it forks at {end}, and thread `{source}` ends at {found}");
-            return Err(StoreError::Malformed { thread: thread.to_owned(), detail }.into());
+            let detail = format!("it forks at {end}, and thread `{}` ends at {found}", from.thread);
+            return Err(StoreError::malformed(target.key, detail).into());
         }
-        transaction.execute(&self.sql(COPY), &[&tenant, &source, &thread, &end, &session]).await?;
-        self.copy_cut(transaction, from, row).await?;
-        self.copy_refs(transaction, &row.log.key()).await?;
-        self.copy_words(transaction, from, row.log).await
-    }
-
-    /// Copies the first items of the row in which the copy ends.
-    async fn copy_cut(
-        &self,
-        transaction: &Transaction<'_>,
-        from: &ThreadKey,
-        row: &LogRow<'_>,
-    ) -> Result<(), Failure> {
-        let (tenant, source) = (from.tenant.as_str(), from.thread.as_str());
-        let end = row.log.state.end;
-        let most_items = codec::MAX_ITEMS as i64;
-        let cut =
-            transaction.query(&self.sql(CUT), &[&tenant, &source, &seq_to_sql(end), &most_items]).await?;
-        let cut = rows::stored(cut)?;
-        if cut.is_empty() {
-            return Ok(());
+        source.query(COPY, &[&thread.as_str(), &end, &session.session.as_str()]).await?;
+        let items = source.cut_items(state.end).await?;
+        if let Some(first) = items.first() {
+            // Its large texts are in the source too, and need not be written again.
+            let rows = codec::encode(&items).map_err(|err| Failure::Damaged(err.to_string()))?;
+            let RowParams { before, count, body, places } = &RowParams::new(&rows);
+            let (session, first) = (session.session.as_str(), seq_to_sql(first.seq));
+            target.query(ADD, &[&session, &first, before, count, body, places]).await?;
         }
-        let rows = self.items(transaction, &from.tenant, &cut).await?;
-        let items: Vec<Item> = rows.into_iter().flatten().filter(|it| it.seq <= end).collect();
-        let damaged = |err: serde_json::Error| Failure::Damaged(err.to_string());
-        // Its large texts are in the source too, and need not be written again.
-        let rows = codec::encode(&items).map_err(damaged)?;
-        let params = RowParams::new(&rows).map_err(damaged)?;
-        let (thread, session) = (row.log.thread.as_str(), row.log.session.session.as_str());
-        let first = items.first().map_or(0, |it| seq_to_sql(it.seq));
-        let RowParams { before, count, body, places } = &params;
-        transaction
-            .execute(&self.sql(ADD), &[&tenant, &thread, &session, &first, before, count, body, places])
-            .await?;
-        Ok(())
+        // Its references to large texts can't be removed: the locked source refers to them.
+        let hashes: Vec<String> = target.hashes_of().await?.into_iter().collect();
+        target.query(REFER, &[&hashes]).await?;
+        source.copy_words(row.log).await
     }
+}
 
-    /// Adds the copy's references to its large texts. They can't be removed: the locked source refers to them.
-    async fn copy_refs(&self, transaction: &Transaction<'_>, key: &ThreadKey) -> Result<(), Failure> {
-        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
-        let hashes: Vec<String> = self.hashes_of(transaction, key).await?.into_iter().collect();
-        transaction.execute(&self.sql(REFER), &[&tenant, &thread, &hashes]).await?;
-        Ok(())
+impl LogClient<'_, Transaction<'_>> {
+    /// Returns the first items of the row in which a copy ends, if the row goes beyond it.
+    async fn cut_items(&self, end: Seq) -> Result<Vec<Item>, Failure> {
+        let cut = rows::stored(self.query(CUT, &[&seq_to_sql(end), &(codec::MAX_ITEMS as i64)]).await?)?;
+        let items = self.items(&cut).await?.into_iter().flatten();
+        Ok(items.filter(|it| it.seq <= end).collect())
     }
 }

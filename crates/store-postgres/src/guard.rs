@@ -16,6 +16,7 @@ use deadpool_postgres::Client;
 
 use crate::database::{Attempt, Database};
 use crate::failure::Failure;
+use crate::log::LogClient;
 use crate::numbers::{duration_to_sql, from_sql, to_sql};
 
 /// Whether the guard lets the writer in.
@@ -122,12 +123,9 @@ impl Database {
     ) -> Result<CurrentLease, Failure> {
         self.check_current(client).await?;
         let params = GuardParams::new(guard);
-        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
-        let statement = client.prepare_cached(&self.guarded_sql(WHY)).await?;
-        let row = client
-            .query_opt(&statement, &[&tenant, &thread, &params.owner, &params.fence])
-            .await?
-            .ok_or_else(|| StoreError::no_thread(&key.thread))?;
+        let log = LogClient { database: self, client, key };
+        let rows = log.query(&WHY.replace("{allowed}", ALLOWED), &[&params.owner, &params.fence]).await?;
+        let row = rows.first().ok_or_else(|| StoreError::no_thread(&key.thread))?;
         let is_released: Option<bool> = row.try_get(1)?;
         let is_allowed: Option<bool> = row.try_get(2)?;
         Ok(CurrentLease {
@@ -149,9 +147,7 @@ pub(crate) fn refused(key: &ThreadKey, guard: &Guard, current_lease: CurrentLeas
     match guard {
         _ if current_lease.is_allowed => Failure::Raced,
         Guard::Any | Guard::Call | Guard::Free | Guard::Acquire { .. } => StoreError::Held { thread }.into(),
-        Guard::Hold { fence, .. } | Guard::Release { fence } => {
-            StoreError::Fenced { thread, fence: *fence }.into()
-        }
+        Guard::Hold { fence, .. } | Guard::Release { fence } => StoreError::fenced(key, *fence).into(),
     }
 }
 
@@ -167,6 +163,5 @@ pub(crate) fn check_text(key: &ThreadKey, what: &str, text: &str) -> Result<(), 
     if !text.contains('\0') {
         return Ok(());
     }
-    let detail = format!("{what} has a NUL character, which PostgreSQL can't hold");
-    Err(StoreError::Malformed { thread: key.thread.to_string(), detail })
+    Err(StoreError::malformed(key, format!("{what} has a NUL character, which PostgreSQL can't hold")))
 }

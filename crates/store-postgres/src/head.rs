@@ -13,14 +13,12 @@ use crate::database::Database;
 use crate::failure::Failure;
 use crate::numbers::from_sql;
 
-/// The columns of a [`ThreadInfo`].
-const INFO: &str = "thread, session, kind, label, base_thread, base_seq, created, updated, end_seq, turns";
-/// The columns of a [`LogHead`] besides those.
-const HEAD: &str = "tenant, state, lease_owner, lease_fence, lease_until > clock_timestamp() AS is_live";
+/// The columns of a [`LogHead`].
+const HEAD: &str = "\
+    tenant, thread, session, kind, label, base_thread, base_seq, created, updated, end_seq, turns, state,
+    lease_owner, lease_fence, lease_until > clock_timestamp() AS is_live";
 
-const OF_LOG: &str = "SELECT {info}, {head} FROM {schema}.logs WHERE tenant = $1 AND thread = $2";
-
-const END: &str = "SELECT end_seq FROM {schema}.logs WHERE tenant = $1 AND thread = $2";
+const OF_LOG: &str = "SELECT {head} FROM {schema}.logs WHERE tenant = $1 AND thread = $2";
 
 const TURN: &str = "\
     SELECT turn.turn, turn.began FROM {schema}.logs AS log
@@ -31,12 +29,6 @@ impl Database {
     pub(crate) async fn head(&self, key: &ThreadKey) -> Result<Option<LogHead>, StoreError> {
         let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
         Ok(self.select(&with_columns(OF_LOG), &[&tenant, &thread], log_head).await?.pop())
-    }
-
-    /// Returns where a log ends; nothing if there is none.
-    pub(crate) async fn end(&self, key: &ThreadKey) -> Result<Option<Seq>, StoreError> {
-        let end = |row: &Row| Ok(Seq(from_sql(row.try_get(0)?)));
-        Ok(self.select(END, &[&key.tenant.as_str(), &key.thread.as_str()], end).await?.pop())
     }
 
     pub(crate) async fn turn_with_key(
@@ -58,31 +50,17 @@ impl Database {
 
 /// Fills in the columns of a log.
 pub(crate) fn with_columns(text: &str) -> String {
-    text.replace("{info}", INFO).replace("{head}", HEAD)
+    text.replace("{head}", HEAD)
 }
 
-/// Reads the columns [`INFO`] and [`HEAD`].
+/// Reads the columns [`HEAD`].
 pub(crate) fn log_head(row: &Row) -> Result<LogHead, Failure> {
-    let owner: Option<&str> = row.try_get("lease_owner")?;
-    let fence: i64 = row.try_get("lease_fence")?;
-    let live: Option<bool> = row.try_get("is_live")?;
-    let lease = owner.map(|owner| Lease {
-        owner: Arc::from(owner),
-        fence: Fence(from_sql(fence)),
-        live: live.unwrap_or(false),
-    });
-    let tenant = tenant(row.try_get("tenant")?)?;
-    Ok(LogHead { tenant, info: thread_info(row)?, state: row.try_get("state")?, lease })
-}
-
-/// Reads the columns [`INFO`].
-pub(crate) fn thread_info(row: &Row) -> Result<ThreadInfo, Failure> {
     let number = |name: &str| row.try_get(name).map(from_sql);
     let base: Option<String> = row.try_get("base_thread")?;
     let base_seq: Option<i64> = row.try_get("base_seq")?;
     let base = base.map(thread_id).transpose()?.zip(base_seq);
     let kind: &str = row.try_get("kind")?;
-    Ok(ThreadInfo {
+    let info = ThreadInfo {
         thread: thread_id(row.try_get("thread")?)?,
         session: session_id(row.try_get("session")?)?,
         kind: LogKind::parse(kind).ok_or_else(|| Failure::Damaged(format!("a log of kind `{kind}`")))?,
@@ -92,7 +70,11 @@ pub(crate) fn thread_info(row: &Row) -> Result<ThreadInfo, Failure> {
         updated: Timestamp(row.try_get("updated")?),
         items: number("end_seq")?,
         turns: number("turns")?,
-    })
+    };
+    let owner: Option<&str> = row.try_get("lease_owner")?;
+    let (fence, live) = (Fence(number("lease_fence")?), row.try_get::<_, Option<bool>>("is_live")?);
+    let lease = owner.map(|it| Lease { owner: Arc::from(it), fence, live: live.unwrap_or(false) });
+    Ok(LogHead { tenant: tenant(row.try_get("tenant")?)?, info, state: row.try_get("state")?, lease })
 }
 
 /// Reads the columns `tenant` and `thread`.

@@ -12,6 +12,7 @@ use crate::blobs::add_hashes;
 use crate::database::{Database, begin};
 use crate::failure::Failure;
 use crate::head::thread_key;
+use crate::log::LogClient;
 use crate::numbers::to_sql;
 
 /// The most journals of one transaction: their writers wait until it ends.
@@ -78,34 +79,28 @@ impl Database {
         // Each has something to remove, and together not more than is allowed.
         let each = max.checked_div(journals.len()).unwrap_or(0);
         let mut count = 0;
-        for journal in &journals {
-            count += self.prune_journal(&transaction, journal, before, each).await?;
+        for key in &journals {
+            let log = LogClient { database: self, client: &transaction, key };
+            count += log.prune(before, each).await?;
         }
         transaction.commit().await?;
         Ok(count)
     }
+}
 
-    async fn prune_journal(
-        &self,
-        transaction: &Transaction<'_>,
-        key: &ThreadKey,
-        before: Timestamp,
-        max: usize,
-    ) -> Result<usize, Failure> {
-        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
-        let statement = transaction.prepare_cached(&self.sql(PRUNE)).await?;
+impl LogClient<'_, Transaction<'_>> {
+    async fn prune(&self, before: Timestamp, max: usize) -> Result<usize, Failure> {
         let (last, limit) = (to_sql(max as u64), to_sql(max as u64).saturating_add(1));
-        let rows = transaction.query(&statement, &[&tenant, &thread, &before.0, &last, &limit]).await?;
         let (mut count, mut unused) = (0, BTreeSet::new());
-        for row in &rows {
+        for row in &self.query(PRUNE, &[&before.0, &last, &limit]).await? {
             count += usize::try_from(row.try_get::<_, i32>("count")?).unwrap_or(0);
             add_hashes(&mut unused, row)?;
         }
         if !unused.is_empty() {
-            let used = self.hashes_of(transaction, key).await?;
+            let used = self.hashes_of().await?;
             let unused: Vec<String> = unused.difference(&used).cloned().collect();
-            transaction.execute(&self.sql(REMOVE_REFS), &[&tenant, &thread, &unused]).await?;
-            self.remove_unused(transaction, &key.tenant, &unused).await?;
+            self.query(REMOVE_REFS, &[&unused]).await?;
+            self.remove_unused(&unused).await?;
         }
         Ok(count)
     }

@@ -31,6 +31,7 @@ mod guard;
 mod head;
 mod journal;
 mod list;
+mod log;
 mod logs;
 mod migrate;
 mod notices;

@@ -1,12 +1,12 @@
 //! Lists and totals of a tenant.
 
 use contexture_history::Timestamp;
-use contexture_session::{SessionId, SessionInfo, SessionKey, StoreError, Tenant, ThreadInfo, Usage};
+use contexture_session::{SessionId, SessionInfo, StoreError, Tenant, Usage};
 use tokio_postgres::Row;
 
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::head::{session_id, thread_info, with_columns};
+use crate::head::session_id;
 use crate::numbers::{from_sql, to_sql};
 
 const SESSIONS: &str = "\
@@ -23,10 +23,6 @@ const SESSIONS: &str = "\
         ON thread.tenant = $1 AND thread.session = listed.session AND thread.kind IN ('main', 'isolated')
     GROUP BY listed.session, listed.label, listed.created
     ORDER BY listed.session";
-
-const THREADS: &str = "\
-    SELECT {info} FROM {schema}.logs WHERE tenant = $1 AND session = $2 AND kind IN ('main', 'isolated')
-    ORDER BY kind DESC, thread";
 
 const USAGE: &str = "\
     SELECT
@@ -55,11 +51,6 @@ impl Database {
         // No name is empty, so all come after it.
         let after = after.map_or("", SessionId::as_str);
         self.select(SESSIONS, &[&tenant.as_str(), &after, &to_sql(max as u64)], session_info).await
-    }
-
-    pub(crate) async fn threads(&self, session: &SessionKey) -> Result<Vec<ThreadInfo>, StoreError> {
-        let (tenant, session) = (session.tenant.as_str(), session.session.as_str());
-        self.select(&with_columns(THREADS), &[&tenant, &session], thread_info).await
     }
 
     pub(crate) async fn usage(&self, tenant: &Tenant) -> Result<Usage, StoreError> {

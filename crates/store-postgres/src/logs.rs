@@ -9,7 +9,7 @@ use crate::numbers::to_sql;
 
 /// The kind is part of the text: the index of runs has only those.
 const LIST: &str = "\
-    SELECT {info}, {head} FROM {schema}.logs WHERE kind = '{kind}' AND {place} ORDER BY tenant, thread LIMIT $3";
+    SELECT {head} FROM {schema}.logs WHERE kind = '{kind}' AND {place} ORDER BY tenant, thread LIMIT $3";
 const OF_ALL: &str = "(tenant, thread) > ($1, $2)";
 const OF_TENANT: &str = "tenant = $1 AND thread > $2";
 const OF_SESSION: &str = "tenant = $1 AND thread > $2 AND session = $4";
@@ -18,7 +18,7 @@ const WITH_START_KEY: &str = "SELECT tenant, thread FROM {schema}.logs WHERE ten
 
 impl Database {
     pub(crate) async fn logs(&self, list: &LogList) -> Result<Vec<LogHead>, StoreError> {
-        let Some((tenant, after)) = &start(list) else { return Ok(Vec::new()) };
+        let Some((tenant, after)) = list.start() else { return Ok(Vec::new()) };
         let session = list.session.as_ref().filter(|_| list.tenant.is_some()).map(ToString::to_string);
         let place = match (&list.tenant, &session) {
             (None, _) => OF_ALL,
@@ -27,7 +27,7 @@ impl Database {
         };
         let sql = LIST.replace("{kind}", list.kind.as_str()).replace("{place}", place);
         let max = to_sql(list.max as u64);
-        let mut params: Vec<&(dyn ToSql + Sync)> = vec![tenant, after, &max];
+        let mut params: Vec<&(dyn ToSql + Sync)> = vec![&tenant, &after, &max];
         params.extend(session.iter().map(|it| it as &(dyn ToSql + Sync)));
         self.select(&with_columns(&sql), &params, log_head).await
     }
@@ -39,21 +39,5 @@ impl Database {
     ) -> Result<Option<ThreadKey>, StoreError> {
         let hash = codec::blob_hash(start_key);
         Ok(self.select(WITH_START_KEY, &[&tenant.as_str(), &hash], thread_key).await?.pop())
-    }
-}
-
-/// Returns the key that a list begins after; nothing if no log can be listed. No name is empty, so all come after an
-/// empty one.
-fn start(list: &LogList) -> Option<(String, String)> {
-    let after = list.after.as_ref();
-    match &list.tenant {
-        Some(tenant) if after.is_some_and(|it| it.tenant > *tenant) => None,
-        Some(tenant) => {
-            let after = after.filter(|it| it.tenant == *tenant);
-            Some((tenant.to_string(), after.map_or(String::new(), |it| it.thread.to_string())))
-        }
-        None => {
-            Some(after.map_or_else(Default::default, |it| (it.tenant.to_string(), it.thread.to_string())))
-        }
     }
 }

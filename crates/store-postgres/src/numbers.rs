@@ -11,6 +11,11 @@ pub(crate) fn seq_to_sql(seq: Seq) -> i64 {
     to_sql(seq.0)
 }
 
+/// Returns a stored position.
+pub(crate) fn seq_from_sql(number: i64) -> Seq {
+    Seq(from_sql(number))
+}
+
 /// Returns a number, or the largest there is.
 pub(crate) fn to_sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)

@@ -11,6 +11,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::database::Database;
 use crate::failure::Failure;
+use crate::log::LogClient;
 use crate::numbers::{seq_to_sql, to_sql};
 use crate::rows::{self, ROWS_AT_ONCE, StoredRow};
 
@@ -75,10 +76,11 @@ impl Page {
 impl Database {
     pub(crate) async fn read(&self, key: &ThreadKey, span: &Span) -> Result<Vec<Item>, StoreError> {
         self.run(|client, _| async move {
-            match self.read_once(&client, key, span).await {
+            let log = LogClient { database: self, client: &client, key };
+            match log.read(span).await {
                 // A log that was removed between two statements looks damaged too.
                 Err(Failure::Damaged(detail)) => {
-                    self.page(&client, key, BACKWARD, &[&0_i64, &0_i64, &0_i64]).await?;
+                    log.page(BACKWARD, &[&0_i64, &0_i64, &0_i64]).await?;
                     Err(Failure::Damaged(detail))
                 }
                 outcome => outcome,
@@ -86,78 +88,57 @@ impl Database {
         })
         .await
     }
+}
 
-    async fn read_once(&self, client: &Client, key: &ThreadKey, span: &Span) -> Result<Vec<Item>, Failure> {
+impl LogClient<'_, Client> {
+    async fn read(&self, span: &Span) -> Result<Vec<Item>, Failure> {
         match span {
-            Span::After { seq, max } => self.read_forward(client, key, *seq, *max).await,
-            Span::NewestItems { count, client: false } => {
-                self.read_newest(client, key, span, to_sql(*count as u64)).await
-            }
-            Span::NewestItems { .. } => self.read_backward(client, key, span, Seq(0), FIRST_ROWS).await,
+            Span::After { seq, max } => self.read_forward(*seq, *max).await,
+            Span::NewestItems { count, client: false } => self.read_newest(span, to_sql(*count as u64)).await,
+            Span::NewestItems { .. } => self.read_backward(span, Seq(0), FIRST_ROWS).await,
             Span::NewestTurns(wanted) => {
                 let rows = to_sql(wanted.turns as u64).saturating_mul(TURN_ROWS);
-                let rows = rows.clamp(FIRST_ROWS, MOST_FIRST_ROWS);
-                self.read_backward(client, key, span, wanted.after, rows).await
+                self.read_backward(span, wanted.after, rows.clamp(FIRST_ROWS, MOST_FIRST_ROWS)).await
             }
         }
     }
 
-    async fn read_forward(
-        &self,
-        client: &Client,
-        key: &ThreadKey,
-        after: Seq,
-        max: usize,
-    ) -> Result<Vec<Item>, Failure> {
+    async fn read_forward(&self, after: Seq, max: usize) -> Result<Vec<Item>, Failure> {
         let last = after.plus(max as u64);
         // The row with the first wanted item may begin this much earlier.
         let above = seq_to_sql(after).saturating_sub(ROW_ITEMS);
-        let mut page = self.page(client, key, FORWARD, &[&above, &seq_to_sql(last)]).await?;
+        let mut page = self.page(FORWARD, &[&above, &seq_to_sql(last)]).await?;
         page.rows.retain(|it| it.last() > seq_to_sql(after));
         page.check(seq_to_sql(after), seq_to_sql(last))?;
         let mut items = Vec::new();
         for some in page.rows.chunks(ROWS_AT_ONCE) {
-            items.extend(self.items(client, &key.tenant, some).await?.into_iter().flatten());
+            items.extend(self.items(some).await?.into_iter().flatten());
         }
         items.retain(|it| it.seq > after && it.seq <= last);
         Ok(items)
     }
 
-    async fn read_newest(
-        &self,
-        client: &Client,
-        key: &ThreadKey,
-        span: &Span,
-        count: i64,
-    ) -> Result<Vec<Item>, Failure> {
+    async fn read_newest(&self, span: &Span, count: i64) -> Result<Vec<Item>, Failure> {
         let Some(mut backward) = BackwardScan::new(span) else { return Ok(Vec::new()) };
-        let reach = count.saturating_add(ROW_ITEMS);
-        let page = self.page(client, key, NEWEST, &[&reach]).await?;
+        let page = self.page(NEWEST, &[&count.saturating_add(ROW_ITEMS)]).await?;
         page.check(page.end.saturating_sub(count).max(0), page.end)?;
-        self.push(client, key, &page.rows, &mut backward).await?;
+        self.push(&page.rows, &mut backward).await?;
         Ok(backward.finish())
     }
 
     /// Reads rows from the newest back until the span has what it asks for.
-    async fn read_backward(
-        &self,
-        client: &Client,
-        key: &ThreadKey,
-        span: &Span,
-        after: Seq,
-        mut limit: i64,
-    ) -> Result<Vec<Item>, Failure> {
+    async fn read_backward(&self, span: &Span, after: Seq, mut limit: i64) -> Result<Vec<Item>, Failure> {
         let Some(mut backward) = BackwardScan::new(span) else { return Ok(Vec::new()) };
         let after = seq_to_sql(after);
         let above = after.saturating_sub(ROW_ITEMS);
         let mut before = i64::MAX;
         loop {
-            let page = self.page(client, key, BACKWARD, &[&above, &before, &limit]).await?;
+            let page = self.page(BACKWARD, &[&above, &before, &limit]).await?;
             let has_all = to_sql(page.rows.len() as u64) < limit;
             let oldest = page.rows.first().map_or(i64::MAX, |it| it.first);
             // There is more before the oldest row, or the requested span starts with it.
             page.check(if has_all { after } else { oldest - 1 }, before - 1)?;
-            self.push(client, key, &page.rows, &mut backward).await?;
+            self.push(&page.rows, &mut backward).await?;
             if has_all || backward.is_done() {
                 return Ok(backward.finish());
             }
@@ -167,39 +148,20 @@ impl Database {
     }
 
     /// Decodes rows from the newest back, as long as any are wanted.
-    async fn push(
-        &self,
-        client: &Client,
-        key: &ThreadKey,
-        rows: &[StoredRow],
-        backward: &mut BackwardScan,
-    ) -> Result<(), Failure> {
+    async fn push(&self, rows: &[StoredRow], backward: &mut BackwardScan) -> Result<(), Failure> {
         for rows in rows.rchunks(ROWS_AT_ONCE) {
             if backward.is_done() {
                 break;
             }
-            for commit in self.items(client, &key.tenant, rows).await?.into_iter().rev() {
-                backward.push(commit);
-            }
+            self.items(rows).await?.into_iter().rev().for_each(|it| backward.push(it));
         }
         Ok(())
     }
 
-    async fn page(
-        &self,
-        client: &Client,
-        key: &ThreadKey,
-        rows: &str,
-        params: &[&(dyn ToSql + Sync)],
-    ) -> Result<Page, Failure> {
-        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
-        let mut all: Vec<&(dyn ToSql + Sync)> = vec![&tenant, &thread];
-        all.extend(params);
-        let statement = client.prepare_cached(&self.sql(&PAGE.replace("{rows}", rows))).await?;
-        let found = client.query(&statement, &all).await?;
-        let first = found.first().ok_or_else(|| StoreError::no_thread(&key.thread))?;
-        let end = first.try_get("end_seq")?;
-        let pruned = first.try_get("pruned")?;
+    async fn page(&self, rows: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Page, Failure> {
+        let found = self.query(&PAGE.replace("{rows}", rows), params).await?;
+        let first = found.first().ok_or_else(|| StoreError::no_thread(&self.key.thread))?;
+        let (end, pruned) = (first.try_get("end_seq")?, first.try_get("pruned")?);
         Ok(Page { end, pruned, rows: rows::stored(found)? })
     }
 }

@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use contexture_history::{Item, Seq};
-use contexture_session::Tenant;
 use contexture_session::codec::{self, BlobRef};
 use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 
 use crate::blobs::{Texts, joined};
-use crate::database::Database;
 use crate::failure::Failure;
+use crate::log::LogClient;
 use crate::numbers::from_sql;
 
 /// How many rows are decoded, and get their large texts, together.
@@ -58,40 +57,25 @@ pub(crate) fn stored(rows: Vec<Row>) -> Result<Vec<StoredRow>, Failure> {
     Ok(rows)
 }
 
-impl Database {
+impl<C: GenericClient> LogClient<'_, C> {
     /// Returns the items of each row, with their large texts in place.
-    pub(crate) async fn items(
-        &self,
-        client: &impl GenericClient,
-        tenant: &Tenant,
-        rows: &[StoredRow],
-    ) -> Result<Vec<Vec<Item>>, Failure> {
-        let texts = self.texts_of(client, tenant, rows).await?;
+    pub(crate) async fn items(&self, rows: &[StoredRow]) -> Result<Vec<Vec<Item>>, Failure> {
+        let texts = self.texts_of(rows).await?;
         rows.iter().map(|it| it.decode(&texts)).collect()
     }
 
     /// Returns the items of the rows that can be read.
-    pub(crate) async fn readable_items(
-        &self,
-        client: &impl GenericClient,
-        tenant: &Tenant,
-        rows: &[StoredRow],
-    ) -> Result<Vec<Item>, Failure> {
-        let texts = self.texts_of(client, tenant, rows).await?;
+    pub(crate) async fn readable_items(&self, rows: &[StoredRow]) -> Result<Vec<Item>, Failure> {
+        let texts = self.texts_of(rows).await?;
         let decoded = rows.iter().map(|it| it.decode(&texts));
         let readable = decoded.filter(|it| !matches!(it, Err(Failure::Damaged(_))));
         Ok(readable.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 
-    async fn texts_of(
-        &self,
-        client: &impl GenericClient,
-        tenant: &Tenant,
-        rows: &[StoredRow],
-    ) -> Result<Texts, Failure> {
+    async fn texts_of(&self, rows: &[StoredRow]) -> Result<Texts, Failure> {
         let places = rows.iter().flat_map(|it| &it.places);
         let hashes: BTreeSet<&str> = places.map(|it| it.hash.as_str()).collect();
-        self.texts(client, tenant, &hashes).await
+        self.texts(&hashes).await
     }
 }
 
@@ -102,25 +86,21 @@ pub(crate) struct RowParams<'a> {
     pub(crate) before: Vec<i64>,
     pub(crate) count: Vec<i32>,
     pub(crate) body: Vec<&'a str>,
-    pub(crate) places: Vec<Option<String>>,
+    pub(crate) places: Vec<Option<&'a str>>,
 }
 
 impl<'a> RowParams<'a> {
-    pub(crate) fn new(rows: &'a [codec::Row]) -> Result<Self, serde_json::Error> {
-        let places = |row: &codec::Row| {
-            let places: Vec<_> = row.blobs.iter().map(|it| &it.place).collect();
-            (!places.is_empty()).then(|| serde_json::to_string(&places)).transpose()
-        };
+    pub(crate) fn new(rows: &'a [codec::Row]) -> Self {
         let mut n_items = 0;
         let before = |row: &codec::Row| {
             n_items += i64::from(row.count);
             n_items - i64::from(row.count)
         };
-        Ok(RowParams {
+        RowParams {
             before: rows.iter().map(before).collect(),
             count: rows.iter().map(|it| i32::try_from(it.count).unwrap_or(i32::MAX)).collect(),
             body: rows.iter().map(|it| it.body.as_str()).collect(),
-            places: rows.iter().map(places).collect::<Result<_, _>>()?,
-        })
+            places: rows.iter().map(|it| it.places.as_deref()).collect(),
+        }
     }
 }

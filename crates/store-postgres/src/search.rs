@@ -10,7 +10,8 @@ use deadpool_postgres::{Client, Transaction};
 use crate::archive::thread_word;
 use crate::database::{Database, begin};
 use crate::failure::Failure;
-use crate::numbers::{from_sql, seq_to_sql};
+use crate::log::LogClient;
+use crate::numbers::{seq_from_sql, seq_to_sql};
 use crate::rows;
 
 /// The settings for searching the word index, until the end of the transaction: unlike other statements its plan
@@ -55,36 +56,38 @@ impl Database {
         search: &Search,
     ) -> Result<Vec<SearchHit>, Failure> {
         let transaction = begin(&mut client).await?;
-        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
-        let found = transaction.query_opt(&self.sql(LOG), &[&tenant, &thread]).await?;
-        found.ok_or_else(|| StoreError::no_thread(&key.thread))?;
+        let log = LogClient { database: self, client: &transaction, key };
+        if log.query(LOG, &[]).await?.is_empty() {
+            return Err(StoreError::no_thread(&key.thread).into());
+        }
         let words = search.words();
         let best = match words.is_empty() {
             true => Vec::new(),
-            false => self.matches(&transaction, key, search, &words).await?.best(search.max),
+            false => log.matches(search, &words).await?.best(search.max),
         };
-        let items = self.items_at(&transaction, key, &best).await?;
+        let items = log.items_at(&best).await?;
         transaction.commit().await?;
         // A missing item was deleted in between.
         Ok(best.iter().filter_map(|it| items.get(it)).map(|it| SearchHit::of(it, &words)).collect())
     }
+}
 
-    async fn matches(
-        &self,
-        transaction: &Transaction<'_>,
-        key: &ThreadKey,
-        search: &Search,
-        words: &[String],
-    ) -> Result<Hits, Failure> {
-        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
+impl LogClient<'_, Transaction<'_>> {
+    async fn matches(&self, search: &Search, words: &[String]) -> Result<Hits, Failure> {
         let words: Vec<String> = words.iter().map(|it| quoted(it)).collect();
-        let query = format!("{} & ({})", quoted(&thread_word(key)), words.join(" | "));
-        transaction.execute(SETTINGS, &[]).await?;
-        let rows = transaction.query(&self.sql(MATCHES), &[&tenant, &thread, &query, &words]).await?;
+        let query = format!("{} & ({})", quoted(&thread_word(self.key)), words.join(" | "));
+        self.client.execute(SETTINGS, &[]).await?;
         let mut hits = Hits::default();
-        for row in rows {
+        for row in self
+            .client
+            .query(
+                &self.database.sql(MATCHES),
+                &[&self.key.tenant.as_str(), &self.key.thread.as_str(), &query, &words],
+            )
+            .await?
+        {
             let (seq, has): (i64, Vec<bool>) = (row.try_get(0)?, row.try_get(1)?);
-            let seq = Seq(from_sql(seq));
+            let seq = seq_from_sql(seq);
             let found = has.iter().enumerate().filter(|(_, has)| **has && search.covers(seq));
             found.for_each(|(word, _)| hits.add(seq, word));
         }
@@ -92,19 +95,13 @@ impl Database {
     }
 
     /// Returns the items at some positions, by these.
-    async fn items_at(
-        &self,
-        transaction: &Transaction<'_>,
-        key: &ThreadKey,
-        seqs: &[Seq],
-    ) -> Result<BTreeMap<Seq, Item>, Failure> {
+    async fn items_at(&self, seqs: &[Seq]) -> Result<BTreeMap<Seq, Item>, Failure> {
         if seqs.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
         let wanted: Vec<i64> = seqs.iter().map(|it| seq_to_sql(*it)).collect();
-        let rows = transaction.query(&self.sql(ROWS), &[&tenant, &thread, &wanted]).await?;
-        let items = self.items(transaction, &key.tenant, &rows::stored(rows)?).await?;
+        let rows = self.query(ROWS, &[&wanted]).await?;
+        let items = self.items(&rows::stored(rows)?).await?;
         Ok(items.into_iter().flatten().map(|it| (it.seq, it)).collect())
     }
 }

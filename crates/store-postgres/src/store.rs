@@ -4,18 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use contexture_history::{Item, Seq, Timestamp};
-use contexture_session::documents::{Document, DocumentKey, DocumentList, Documents, Writes};
+use contexture_session::documents::{Document, DocumentKey, Documents};
 use contexture_session::{
-    Append, Appended, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogList, NewLog, NewSession,
-    Search, SearchHit, SessionId, SessionInfo, SessionKey, Span, Store, StoreError, StoreFuture, Tenant,
-    ThreadId, ThreadInfo, ThreadKey, UnfinishedText, Usage,
+    Append, Appended, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogList, NewLog, Search,
+    SearchHit, SessionId, SessionInfo, SessionKey, Span, Store, StoreError, StoreFuture, Tenant, ThreadId,
+    ThreadKey, UnfinishedText, Usage,
 };
 use tokio::task::JoinHandle;
 
 use crate::PostgresConfig;
 use crate::database::Database;
 use crate::migrate::migrate;
-use crate::notices::{Notices, session_of};
+use crate::notices::Notices;
 
 /// Sessions in PostgreSQL: their threads, runs and journals. Clones share its connections.
 ///
@@ -82,11 +82,6 @@ impl PostgresStore {
     pub(crate) fn notices(&self) -> &Notices {
         &self.inner.notices
     }
-
-    /// Tells everyone that something happened to a log.
-    fn announce(&self, key: &ThreadKey) {
-        self.notices().announce(&session_of(key));
-    }
 }
 
 /// Makes methods that the module of their name carries out.
@@ -116,19 +111,15 @@ impl Log for PostgresStore {
     fn append(&self, key: ThreadKey, append: Append) -> StoreFuture<'_, Appended> {
         Box::pin(async move {
             let appended = self.database().append(&key, &append).await?;
-            self.announce(&key);
+            self.notices().announce(&key.session());
             Ok(appended)
         })
-    }
-
-    fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.notices().changed(self.database(), &key, after).await })
     }
 
     fn save(&self, key: ThreadKey, fence: Fence, text: UnfinishedText) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             self.database().save(&key, fence, &text).await?;
-            self.announce(&key);
+            self.notices().announce(&key.session());
             Ok(())
         })
     }
@@ -140,7 +131,6 @@ impl Log for PostgresStore {
 
 impl Store for PostgresStore {
     pass_on! {
-        create_session(session: NewSession) -> () = (&session);
         fork(from: ThreadKey, log: NewLog) -> () = (&from, &log);
         log_with_start_key(tenant: Tenant, start_key: String) -> Option<ThreadKey> = (&tenant, &start_key);
         logs(list: LogList) -> Vec<LogHead> = (&list);
@@ -148,8 +138,6 @@ impl Store for PostgresStore {
         search(key: ThreadKey, search: Search) -> Vec<SearchHit> = (&key, &search);
         sessions(tenant: Tenant, after: Option<SessionId>, max: usize) -> Vec<SessionInfo>
             = (&tenant, after.as_ref(), max);
-        threads(session: SessionKey) -> Vec<ThreadInfo> = (&session);
-        blob(tenant: Tenant, hash: String) -> Option<String> = (&tenant, &hash);
         usage(tenant: Tenant) -> Usage = (&tenant);
         vacuum() -> () = ();
     }
@@ -173,7 +161,7 @@ impl Store for PostgresStore {
     fn delete_log(&self, key: ThreadKey) -> StoreFuture<'_, bool> {
         Box::pin(async move {
             let was_there = self.database().delete_log(&key).await?;
-            self.announce(&key);
+            self.notices().announce(&key.session());
             Ok(was_there)
         })
     }
@@ -181,9 +169,12 @@ impl Store for PostgresStore {
 
 impl Documents for PostgresStore {
     pass_on! {
-        write(writes: Writes) -> () = (&writes);
-        documents(keys: Vec<DocumentKey>) -> Vec<Document> = (&keys);
-        list(list: DocumentList) -> Vec<Document> = (&list);
+        put(document: Document) -> () = (&document);
+        create(document: Document) -> () = (&document);
+        delete(key: DocumentKey) -> () = (&key);
+        document(key: DocumentKey) -> Option<Document> = (&key);
+        list(kind: String, after: Option<DocumentKey>, max: usize) -> Vec<Document>
+            = (&kind, after.as_ref(), max);
         prune(kind: String, before: Timestamp, max: usize) -> u64 = (&kind, before, max);
     }
 }

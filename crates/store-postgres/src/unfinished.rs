@@ -3,7 +3,7 @@
 use contexture_session::{Fence, SessionKey, StoreError, ThreadId, ThreadKey, UnfinishedText};
 use tokio_postgres::Row;
 
-use crate::append::{LAZY, malformed};
+use crate::append::LAZY;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::head::thread_id;
@@ -30,13 +30,13 @@ impl Database {
         text: &UnfinishedText,
     ) -> Result<(), StoreError> {
         let (tenant, thread) = (&key.tenant.as_str(), &key.thread.as_str());
-        let body = &serde_json::to_string(text).map_err(|err| malformed(key, &err))?;
+        let body = &serde_json::to_string(text).map_err(|err| StoreError::malformed(key, err))?;
         self.run(|client, _| async move {
             let statement = client.prepare_cached(&self.current_sql(&SAVE.replace("{lazy}", LAZY))).await?;
             match client.execute(&statement, &[tenant, thread, &to_sql(fence.0), body]).await? {
                 0 => {
                     self.check_current(&client).await?;
-                    Err(StoreError::Fenced { thread: key.thread.to_string(), fence }.into())
+                    Err(StoreError::fenced(key, fence).into())
                 }
                 _ => Ok(()),
             }

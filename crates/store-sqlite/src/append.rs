@@ -1,20 +1,20 @@
 //! Appends.
 
-use std::sync::Arc;
-
 use contexture_history::{Item, Seq, Timestamp};
+use contexture_session::codec;
 use contexture_session::search::archived_ranges;
 use contexture_session::{
-    Append, Appended, Fence, Guard, KeyedTurn, LeaseRow, LogKind, LogState, StoreError, ThreadKey, Time,
+    Append, Appended, Guard, KeyedTurn, LeaseRow, LogKind, LogState, StoreError, ThreadKey,
 };
 use rusqlite::{Connection, params};
 
 use crate::archive::index;
-use crate::failure::{Failure, StorePath};
-use crate::file::commit::{Change, Touched};
-use crate::guard::{CurrentLog, admit, find};
+use crate::config::Context;
+use crate::failure::Failure;
+use crate::file::commit::Change;
+use crate::guard::{CurrentLog, find};
 use crate::numbers::{from_sql, seq, to_sql};
-use crate::rows::{EncodedRow, LogRows, Place, encode, insert_rows};
+use crate::rows::{LogRows, Place, insert_rows};
 
 /// Appends of more rows are left to the thread that writes.
 const SMALL: usize = 4;
@@ -24,25 +24,25 @@ const SMALL: usize = 4;
 pub(crate) struct AppendItems {
     key: ThreadKey,
     append: Append,
-    rows: Vec<EncodedRow>,
+    rows: Vec<codec::Row>,
     /// The ranges archived by its summaries.
     archived: Vec<(Seq, Seq)>,
-    time: Arc<dyn Time>,
-    place: StorePath,
+    cx: Context,
 }
 
 impl AppendItems {
     /// Checks an append and writes it out. This is the costly part, and it happens in the caller's thread.
-    pub(crate) fn new(
+    pub(crate) fn change(
         key: ThreadKey,
         append: Append,
-        time: Arc<dyn Time>,
-        place: StorePath,
-    ) -> Result<Self, StoreError> {
+        cx: Context,
+    ) -> Result<Change<impl Fn(&Connection) -> Result<Appended, Failure>>, StoreError> {
         append.check(&key)?;
-        let rows = encode(&append.items).map_err(|err| malformed(&key, err))?;
+        let rows = codec::encode(&append.items).map_err(|err| StoreError::malformed(&key, err))?;
         let archived = archived_ranges(&append.items);
-        Ok(Self { key, append, rows, archived, time, place })
+        let (is_small, is_lazy) = (rows.len() <= SMALL && archived.is_empty(), append.lazy);
+        let it = Self { key: key.clone(), append, rows, archived, cx };
+        Ok(Change::new(move |conn| it.make(conn)).small(is_small).lazy(is_lazy).touching(key))
     }
 
     /// Returns the result of this append, if it was made before.
@@ -64,7 +64,7 @@ impl AppendItems {
             end = end.plus(count);
             number = row.get::<_, Option<i64>>(2)?.map_or(0, |it| from_sql(it) + count - 1);
         }
-        let fence = held_fence(&log.lease, &self.append.guard);
+        let fence = log.lease.held_fence(&self.append.guard);
         Ok((end > expected).then_some(Appended { end, fence, number }))
     }
 
@@ -104,9 +104,7 @@ pub(crate) const SET_OLDEST: &str = "UPDATE logs SET oldest = ?2 WHERE no = ?1";
 pub(crate) const TAKE_NUMBERS: &str =
     "UPDATE logs SET numbered = numbered + ?2 WHERE session = ?1 AND kind = 'main' RETURNING numbered";
 
-impl Change for AppendItems {
-    type Output = Appended;
-
+impl AppendItems {
     fn make(&self, conn: &Connection) -> Result<Appended, Failure> {
         let log = find(conn, &self.key)?;
         let expected = self.append.expected.unwrap_or(log.end);
@@ -116,7 +114,7 @@ impl Change for AppendItems {
         {
             return Ok(appended);
         }
-        let lease = admit(&self.key, &log.lease, &self.append.guard, self.time.now())?;
+        let lease = log.lease.admit(&self.key, &self.append.guard, self.cx.time.now())?;
         if log.end != expected {
             let (thread, found) = (self.key.thread.to_string(), log.end);
             return Err(StoreError::Conflict { thread, expected, found }.into());
@@ -129,27 +127,11 @@ impl Change for AppendItems {
         insert_rows(conn, &place, &self.rows)?;
         insert_keys(conn, log.no, &self.append.keys)?;
         let end = log.end.plus(count);
-        let rows = LogRows { conn, place: &self.place, key: &self.key, log: log.no, end };
+        let rows = LogRows { conn, place: &self.cx.place, key: &self.key, log: log.no, end };
         index(&rows, &self.archived)?;
         let number = numbered.map_or(0, |(_, last)| last + count);
         Ok(Appended { end, fence: lease.fence_of(&self.append.guard), number })
     }
-
-    fn is_small(&self) -> bool {
-        self.rows.len() <= SMALL && self.archived.is_empty()
-    }
-
-    fn is_lazy(&self) -> bool {
-        self.append.lazy
-    }
-
-    fn touched(&self) -> Touched<'_> {
-        Touched::Log(&self.key)
-    }
-}
-
-pub(crate) fn malformed(key: &ThreadKey, detail: impl ToString) -> StoreError {
-    StoreError::Malformed { thread: key.thread.to_string(), detail: detail.to_string() }
 }
 
 /// Returns the time of the last of the items, or of the state after them.
@@ -172,16 +154,6 @@ pub(crate) fn take_numbers(
     let mut statement = conn.prepare_cached(TAKE_NUMBERS)?;
     let last = statement.query_row(params![session, to_sql(count)], |row| row.get(0).map(from_sql))?;
     Ok(Some((session, last.saturating_sub(count))))
-}
-
-/// Returns the number of the lease that the writer of a repeated append still holds.
-fn held_fence(lease: &LeaseRow, guard: &Guard) -> Option<Fence> {
-    let is_held = match guard {
-        Guard::Acquire { owner, .. } => lease.owner.as_ref() == Some(owner),
-        Guard::Hold { fence, .. } => lease.is_held_as(*fence),
-        _ => false,
-    };
-    is_held.then_some(lease.fence)
 }
 
 pub(crate) fn insert_keys(conn: &Connection, log: i64, keys: &[(String, KeyedTurn)]) -> rusqlite::Result<()> {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use contexture_session::Time;
 
+use crate::failure::StorePath;
+
 /// How a [`SqliteStore`] works.
 #[derive(Clone, Debug)]
 pub struct SqliteConfig {
@@ -23,4 +25,11 @@ impl SqliteConfig {
     pub fn new(time: Arc<dyn Time>) -> Self {
         Self { time, readers: 3, busy: Duration::from_secs(10), poll: Duration::from_millis(50) }
     }
+}
+
+/// What an operation needs besides a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    pub(crate) place: StorePath,
+    pub(crate) time: Arc<dyn Time>,
 }

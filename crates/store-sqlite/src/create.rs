@@ -1,89 +1,63 @@
 //! New sessions and logs.
 
-use contexture_session::{LogKind, NewLog, NewSession, StoreError};
+use contexture_history::Seq;
+use contexture_session::{LogKind, NewLog, StoreError, codec};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::append::{SET_OLDEST, malformed, take_numbers, updated};
+use crate::append::{SET_OLDEST, take_numbers, updated};
 use crate::archive::index;
 use crate::failure::{Failure, StorePath};
-use crate::file::commit::{Change, Touched};
+use crate::file::commit::Change;
 use crate::head::end_of;
 use crate::logs::log_with_start_key;
 use crate::numbers::to_sql;
-use crate::rows::{EncodedRow, LogRows, Place, encode, insert_rows};
+use crate::rows::{LogRows, Place, insert_rows};
 
-impl Change for NewSession {
-    type Output = ();
-
-    fn make(&self, conn: &Connection) -> Result<(), Failure> {
-        let (key, main) = (&self.key, self.key.main());
-        // An isolated thread of another session may have taken the name.
-        let is_taken = find_session(conn, key.tenant.as_str(), key.session.as_str())?.is_some()
-            || end_of(conn, &main)?.is_some();
-        if is_taken {
-            return Err(StoreError::Exists { what: "session", id: key.session.to_string() }.into());
-        }
-        let sql = "INSERT INTO sessions (tenant, name, label, created) VALUES (?1, ?2, ?3, ?4)";
-        let values = params![key.tenant.as_str(), key.session.as_str(), self.label, self.at.0];
-        let session = conn.prepare_cached(sql)?.insert(values)?;
-        let log = NewLog::isolated(key.clone(), main.thread, self.at);
-        insert_log(conn, session, &NewLog { kind: LogKind::Main, label: self.label.clone(), ..log })?;
-        Ok(())
-    }
-}
-
-/// A log with its first items written out.
-#[derive(Debug)]
-pub(crate) struct CreateLog {
+/// Returns the change that creates a log with its first items, which are written out here.
+pub(crate) fn create_log(
     log: NewLog,
-    rows: Vec<EncodedRow>,
     place: StorePath,
-}
-
-impl CreateLog {
-    pub(crate) fn new(log: NewLog, place: StorePath) -> Result<Self, StoreError> {
-        log.check()?;
-        let rows = encode(&log.items).map_err(|err| malformed(&log.key(), err))?;
-        Ok(Self { log, rows, place })
-    }
-}
-
-impl Change for CreateLog {
-    type Output = ();
-
-    fn make(&self, conn: &Connection) -> Result<(), Failure> {
-        let (log, key) = (&self.log, &self.log.key());
-        let session = place_for(conn, log)?;
-        let no = insert_log(conn, session, log)?;
+) -> Result<Change<impl Fn(&Connection) -> Result<(), Failure>>, StoreError> {
+    log.check()?;
+    let key = log.key();
+    let rows = codec::encode(&log.items).map_err(|err| StoreError::malformed(&key, err))?;
+    let main = log.session.main();
+    let make = move |conn: &Connection| {
+        let session = place_for(conn, &log)?;
+        let no = insert_log(conn, session, &log)?;
         if let Some(first) = log.items.first() {
             let numbered = take_numbers(conn, session, log.kind, log.items.len() as u64)?;
-            let after = contexture_history::Seq(0);
-            insert_rows(conn, &Place { key, log: no, after, numbered, nonce: "" }, &self.rows)?;
+            insert_rows(conn, &Place { key: &key, log: no, after: Seq(0), numbered, nonce: "" }, &rows)?;
             if log.kind == LogKind::Journal {
                 conn.prepare_cached(SET_OLDEST)?.execute(params![no, first.at.0])?;
             }
         }
-        index(&LogRows { conn, place: &self.place, key, log: no, end: log.state.end }, &log.archived)?;
+        index(&LogRows { conn, place: &place, key: &key, log: no, end: log.state.end }, &log.archived)?;
         Ok(())
-    }
-
-    fn touched(&self) -> Touched<'_> {
-        Touched::Session(&self.log.session)
-    }
+    };
+    Ok(Change::new(make).touching(main))
 }
 
-/// Returns the session's number, if it exists and the log can be created in it.
+/// Returns the number of the session in which the log can be created. That of a main thread is created here.
 pub(crate) fn place_for(conn: &Connection, log: &NewLog) -> Result<i64, Failure> {
-    let key = log.key();
-    let session = log.session.session.as_str();
-    let Some(no) = find_session(conn, key.tenant.as_str(), session)? else {
-        return Err(StoreError::NotFound { what: "session", id: session.to_owned() }.into());
-    };
+    let (key, session) = (log.key(), log.session.session.as_str());
+    let no = find_session(conn, key.tenant.as_str(), session)?;
     let has_start_key = |it: &String| log_with_start_key(conn, &key.tenant, it).map(|it| it.is_some());
-    if end_of(conn, &key)?.is_some() || log.start_key.as_ref().map_or(Ok(false), has_start_key)? {
-        return Err(StoreError::Exists { what: "thread", id: key.thread.to_string() }.into());
+    let is_taken = log.kind == LogKind::Main && no.is_some()
+        // An isolated thread of another session may have taken the name of a main thread.
+        || end_of(conn, &key)?.is_some()
+        || log.start_key.as_ref().map_or(Ok(false), has_start_key)?;
+    if is_taken {
+        return Err(log.exists().into());
     }
-    Ok(no)
+    match log.kind {
+        LogKind::Main => {
+            let sql = "INSERT INTO sessions (tenant, name, label, created) VALUES (?1, ?2, ?3, ?4)";
+            let values = params![key.tenant.as_str(), session, log.label, log.at.0];
+            Ok(conn.prepare_cached(sql)?.insert(values)?)
+        }
+        _ => no.ok_or_else(|| StoreError::no_session(&log.session.session).into()),
+    }
 }
 
 pub(crate) const FIND_SESSION: &str = "SELECT no FROM sessions WHERE tenant = ?1 AND name = ?2";

@@ -1,62 +1,34 @@
 //! Deleting: all of it, or nothing.
 
-use contexture_session::{SessionKey, StoreError, ThreadKey};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use contexture_session::{LogKind, SessionKey, StoreError, ThreadKey};
+use rusqlite::{Connection, params};
 
 use crate::create::find_session;
 use crate::failure::Failure;
-use crate::file::commit::{Change, Touched};
+use crate::guard::find_opt;
 
-/// Removes a session with everything in it.
-#[derive(Debug)]
-pub(crate) struct DeleteSession(pub(crate) SessionKey);
-
-impl Change for DeleteSession {
-    type Output = bool;
-
-    fn make(&self, conn: &Connection) -> Result<bool, Failure> {
-        let (tenant, name) = (self.0.tenant.as_str(), self.0.session.as_str());
-        let Some(session) = find_session(conn, tenant, name)? else { return Ok(false) };
-        let mut statement = conn.prepare_cached(LOGS_OF_SESSION)?;
-        let logs = statement.query_map([session], |row| row.get(0))?;
-        for log in logs.collect::<Result<Vec<i64>, _>>()? {
-            remove_log(conn, log)?;
-        }
-        conn.prepare_cached(REMOVE_DOCUMENTS)?.execute([tenant, name])?;
-        conn.prepare_cached("DELETE FROM sessions WHERE no = ?1")?.execute([session])?;
-        Ok(true)
+/// Removes a session with everything in it. Returns whether it existed.
+pub(crate) fn delete_session(conn: &Connection, key: &SessionKey) -> Result<bool, Failure> {
+    let (tenant, name) = (key.tenant.as_str(), key.session.as_str());
+    let Some(session) = find_session(conn, tenant, name)? else { return Ok(false) };
+    let mut statement = conn.prepare_cached(LOGS_OF_SESSION)?;
+    let logs = statement.query_map([session], |row| row.get(0))?;
+    for log in logs.collect::<Result<Vec<i64>, _>>()? {
+        remove_log(conn, log)?;
     }
-
-    fn touched(&self) -> Touched<'_> {
-        Touched::Session(&self.0)
-    }
+    conn.prepare_cached(REMOVE_DOCUMENTS)?.execute([tenant, name])?;
+    conn.prepare_cached("DELETE FROM sessions WHERE no = ?1")?.execute([session])?;
+    Ok(true)
 }
 
-/// Removes one log other than a main thread.
-#[derive(Debug)]
-pub(crate) struct DeleteLog(pub(crate) ThreadKey);
-
-impl Change for DeleteLog {
-    type Output = bool;
-
-    fn make(&self, conn: &Connection) -> Result<bool, Failure> {
-        let mut statement =
-            conn.prepare_cached("SELECT no, kind = 'main' FROM logs WHERE tenant = ?1 AND name = ?2")?;
-        let (tenant, name) = (self.0.tenant.as_str(), self.0.thread.as_str());
-        let found = statement.query_row([tenant, name], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-        match found {
-            None => Ok(false),
-            Some((_, true)) => Err(StoreError::IsMain { thread: name.to_owned() }.into()),
-            Some((log, false)) => {
-                remove_log(conn, log)?;
-                Ok(true)
-            }
-        }
+/// Removes one log other than a main thread. Returns whether it existed.
+pub(crate) fn delete_log(conn: &Connection, key: &ThreadKey) -> Result<bool, Failure> {
+    let Some(log) = find_opt(conn, key)? else { return Ok(false) };
+    if log.kind == LogKind::Main {
+        return Err(StoreError::IsMain { thread: key.thread.to_string() }.into());
     }
-
-    fn touched(&self) -> Touched<'_> {
-        Touched::Log(&self.0)
-    }
+    remove_log(conn, log.no)?;
+    Ok(true)
 }
 
 pub(crate) const LOGS_OF_SESSION: &str = "SELECT no FROM logs WHERE session = ?1";

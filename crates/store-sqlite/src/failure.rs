@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use contexture_session::StoreError;
 use rusqlite::{Error, ErrorCode};
@@ -10,33 +11,32 @@ use rusqlite::{Error, ErrorCode};
 const REMEDY: &str = "what is readable can be copied into a new file with `SqliteStore::recover`";
 
 /// Why an operation failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// It was checked and refused. Nothing was written.
-    Refused(StoreError),
+    #[error(transparent)]
+    Refused(#[from] StoreError),
     /// SQLite could not do it. Something may have been written; the transaction must go.
-    Broken(Error),
+    #[error(transparent)]
+    Broken(#[from] Error),
 }
 
-impl From<Error> for Failure {
-    fn from(err: Error) -> Self {
-        Failure::Broken(err)
-    }
-}
-
-impl From<StoreError> for Failure {
-    fn from(err: StoreError) -> Self {
-        Failure::Refused(err)
-    }
-}
-
-/// The file, as errors name it.
+/// The file: where it is, how long to wait for another process that writes to it, and how errors name it.
 #[derive(Clone, Debug)]
-pub(crate) struct StorePath(Arc<str>);
+pub(crate) struct StorePath {
+    pub(crate) path: Arc<Path>,
+    pub(crate) busy: Duration,
+    name: Arc<str>,
+}
 
 impl StorePath {
-    pub(crate) fn new(path: &Path) -> Self {
-        Self(Arc::from(path.display().to_string()))
+    pub(crate) fn new(path: &Path, busy: Duration) -> Self {
+        Self { path: Arc::from(path), busy, name: Arc::from(path.display().to_string()) }
+    }
+
+    /// Returns another file, which errors name as they name this one.
+    pub(crate) fn at(&self, path: &Path) -> Self {
+        Self { path: Arc::from(path), ..self.clone() }
     }
 
     /// Returns the store error for an SQLite error.
@@ -61,15 +61,18 @@ impl StorePath {
     }
 
     pub(crate) fn damaged(&self, detail: impl ToString) -> StoreError {
-        StoreError::Damaged { place: self.0.to_string(), detail: format!("{}; {REMEDY}", detail.to_string()) }
+        StoreError::Damaged {
+            place: self.name.to_string(),
+            detail: format!("{}; {REMEDY}", detail.to_string()),
+        }
     }
 
     pub(crate) fn unavailable(&self, detail: impl ToString) -> StoreError {
-        StoreError::Unavailable { place: self.0.to_string(), detail: detail.to_string() }
+        StoreError::Unavailable { place: self.name.to_string(), detail: detail.to_string() }
     }
 
     pub(crate) fn newer(&self, found: u32, known: u32) -> StoreError {
-        StoreError::Newer { place: self.0.to_string(), found, known }
+        StoreError::Newer { place: self.name.to_string(), found, known }
     }
 
     /// Returns the error for a file that is not the one that was opened.

@@ -1,53 +1,43 @@
 //! A thread that starts with a copy of another's items.
 
 use contexture_history::{Item, Seq};
-use contexture_session::{NewLog, StoreError, ThreadKey};
+use contexture_session::{NewLog, StoreError, ThreadKey, codec};
 use rusqlite::{Connection, params};
 
-use crate::append::malformed;
 use crate::archive::index;
 use crate::blobs::copy_blob_uses;
 use crate::create::{insert_log, place_for};
 use crate::failure::{Failure, StorePath};
-use crate::file::commit::Change;
 use crate::head::existing;
 use crate::numbers::to_sql;
-use crate::rows::{LogRows, Place, encode, insert_rows};
+use crate::rows::{LogRows, Place, insert_rows};
 
-/// A thread that starts with the items of another.
-#[derive(Debug)]
-pub(crate) struct ForkThread {
-    pub(crate) from: ThreadKey,
-    pub(crate) log: NewLog,
-    pub(crate) place: StorePath,
-}
-
-impl Change for ForkThread {
-    type Output = ();
-
-    fn make(&self, conn: &Connection) -> Result<(), Failure> {
-        let (from, log) = (&self.from, &self.log);
-        let source = existing(conn, from)?;
-        if from.tenant != log.session.tenant {
-            return Err(StoreError::no_thread(&from.thread).into());
-        }
-        let session = place_for(conn, log)?;
-        let (key, end) = (&log.key(), log.state.end);
-        if end > source.end {
-            let detail = format!("it copies up to {end}, thread `{}` ends at {}", from.thread, source.end);
-            return Err(malformed(key, detail).into());
-        }
-        let rows = LogRows { conn, place: &self.place, key: from, log: source.no, end };
-        let cut = cut_items(&rows)?;
-        let after = cut.first().map_or(Seq(0), |it| Seq(it.seq.0.saturating_sub(1)));
-        let cut = encode(&cut).map_err(|err| self.place.damaged(err))?;
-        let target = insert_log(conn, session, log)?;
-        copy_rows(conn, source.no, target, to_sql(end.0))?;
-        insert_rows(conn, &Place { key, log: target, after, numbered: None, nonce: "" }, &cut)?;
-        copy_blob_uses(conn, key.tenant.as_str(), target)?;
-        index(&LogRows { conn, place: &self.place, key, log: target, end }, &log.archived)?;
-        Ok(())
+/// Creates a thread that starts with the items of another.
+pub(crate) fn fork(
+    conn: &Connection,
+    place: &StorePath,
+    from: &ThreadKey,
+    log: &NewLog,
+) -> Result<(), Failure> {
+    let source = existing(conn, from)?;
+    if from.tenant != log.session.tenant {
+        return Err(StoreError::no_thread(&from.thread).into());
     }
+    let session = place_for(conn, log)?;
+    let (key, end) = (&log.key(), log.state.end);
+    if end > source.end {
+        let detail = format!("it copies up to {end}, thread `{}` ends at {}", from.thread, source.end);
+        return Err(StoreError::malformed(key, detail).into());
+    }
+    let cut = cut_items(&LogRows { conn, place, key: from, log: source.no, end })?;
+    let after = cut.first().map_or(Seq(0), |it| Seq(it.seq.0.saturating_sub(1)));
+    let cut = codec::encode(&cut).map_err(|err| place.damaged(err))?;
+    let target = insert_log(conn, session, log)?;
+    copy_rows(conn, source.no, target, to_sql(end.0))?;
+    insert_rows(conn, &Place { key, log: target, after, numbered: None, nonce: "" }, &cut)?;
+    copy_blob_uses(conn, key.tenant.as_str(), target)?;
+    index(&LogRows { conn, place, key, log: target, end }, &log.archived)?;
+    Ok(())
 }
 
 /// Returns the items before the end of a row that goes beyond it; no items if a row ends right there.

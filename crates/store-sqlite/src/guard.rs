@@ -1,41 +1,28 @@
 //! Leases, checked in the transaction of the write that they guard.
 
-use std::sync::Arc;
-
 use contexture_history::{Seq, Timestamp};
-use contexture_session::{Fence, Guard, LeaseRefusal, LeaseRow, LogKind, StoreError, ThreadKey, Time};
+use contexture_session::{Fence, Guard, LeaseRow, LogKind, StoreError, ThreadKey};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use crate::failure::Failure;
-use crate::file::commit::Change;
 use crate::head::{kind, lease};
 use crate::numbers::{seq, to_sql};
 
-/// A change of a lease alone.
-#[derive(Debug)]
-pub(crate) struct ChangeLease {
-    pub(crate) key: ThreadKey,
-    pub(crate) guard: Guard,
-    pub(crate) time: Arc<dyn Time>,
-}
-
-impl Change for ChangeLease {
-    type Output = Option<Fence>;
-
-    fn is_small(&self) -> bool {
-        true
+/// Changes a lease alone.
+pub(crate) fn change_lease(
+    conn: &Connection,
+    key: &ThreadKey,
+    guard: &Guard,
+    now: Timestamp,
+) -> Result<Option<Fence>, Failure> {
+    let log = find(conn, key)?;
+    let lease = log.lease.admit(key, guard, now)?;
+    if lease != log.lease {
+        let sql = "UPDATE logs SET owner = ?2, fence = ?3, until = ?4 WHERE no = ?1";
+        let values = params![log.no, lease.owner.as_deref(), to_sql(lease.fence.0), lease.until.0];
+        conn.prepare_cached(sql)?.execute(values)?;
     }
-
-    fn make(&self, conn: &Connection) -> Result<Option<Fence>, Failure> {
-        let log = find(conn, &self.key)?;
-        let lease = admit(&self.key, &log.lease, &self.guard, self.time.now())?;
-        if lease != log.lease {
-            let sql = "UPDATE logs SET owner = ?2, fence = ?3, until = ?4 WHERE no = ?1";
-            let values = params![log.no, lease.owner.as_deref(), to_sql(lease.fence.0), lease.until.0];
-            conn.prepare_cached(sql)?.execute(values)?;
-        }
-        Ok(lease.fence_of(&self.guard))
-    }
+    Ok(lease.fence_of(guard))
 }
 
 /// A log as a writer finds it.
@@ -53,6 +40,10 @@ pub(crate) const FIND_LOG: &str = r#"SELECT no, session, kind, "end", owner, fen
     WHERE tenant = ?1 AND name = ?2"#;
 
 pub(crate) fn find(conn: &Connection, key: &ThreadKey) -> Result<CurrentLog, Failure> {
+    find_opt(conn, key)?.ok_or_else(|| StoreError::no_thread(&key.thread).into())
+}
+
+pub(crate) fn find_opt(conn: &Connection, key: &ThreadKey) -> rusqlite::Result<Option<CurrentLog>> {
     let found = |row: &Row<'_>| {
         Ok(CurrentLog {
             no: row.get(0)?,
@@ -65,23 +56,5 @@ pub(crate) fn find(conn: &Connection, key: &ThreadKey) -> Result<CurrentLog, Fai
         })
     };
     let mut statement = conn.prepare_cached(FIND_LOG)?;
-    let log = statement.query_row([key.tenant.as_str(), key.thread.as_str()], found).optional()?;
-    log.ok_or_else(|| StoreError::no_thread(&key.thread).into())
-}
-
-pub(crate) fn admit(
-    key: &ThreadKey,
-    lease: &LeaseRow,
-    guard: &Guard,
-    now: Timestamp,
-) -> Result<LeaseRow, StoreError> {
-    lease.admit(guard, now).map_err(|it| refused(key, it))
-}
-
-pub(crate) fn refused(key: &ThreadKey, refused: LeaseRefusal) -> StoreError {
-    let thread = key.thread.to_string();
-    match refused {
-        LeaseRefusal::Held => StoreError::Held { thread },
-        LeaseRefusal::Fenced(fence) => StoreError::Fenced { thread, fence },
-    }
+    statement.query_row([key.tenant.as_str(), key.thread.as_str()], found).optional()
 }

@@ -2,7 +2,7 @@
 
 use contexture_history::{Seq, Timestamp, TurnNo};
 use contexture_session::{
-    Fence, ForkPoint, KeyedTurn, Lease, LeaseRow, LogHead, LogKind, SessionId, StoreError, Tenant, ThreadId,
+    Fence, ForkPoint, KeyedTurn, LeaseRow, LogHead, LogKind, SessionId, StoreError, Tenant, ThreadId,
     ThreadInfo, ThreadKey,
 };
 use rusqlite::types::Type;
@@ -46,7 +46,7 @@ pub(crate) fn existing(conn: &Connection, key: &ThreadKey) -> Result<FoundLog, F
     end_of(conn, key)?.ok_or_else(|| StoreError::no_thread(&key.thread).into())
 }
 
-/// The columns of [`thread_info`], then those of [`log_head`].
+/// The columns of [`log_head`].
 macro_rules! select_heads {
     ($rest:literal) => {
         concat!(
@@ -71,23 +71,11 @@ pub(crate) fn head(conn: &Connection, key: &ThreadKey, now: Timestamp) -> Result
 
 /// Reads a row of [`select_heads`].
 pub(crate) fn log_head(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<LogHead> {
-    let lease = lease(row, 11)?;
-    let live = lease.is_live(now);
-    Ok(LogHead {
-        tenant: id(row, 10, Tenant::parse)?,
-        info: thread_info(row)?,
-        state: row.get(14)?,
-        lease: lease.owner.map(|owner| Lease { owner, fence: lease.fence, live }),
-    })
-}
-
-/// Reads the first ten columns of [`HEAD`] and [`THREADS`](crate::list::THREADS).
-pub(crate) fn thread_info(row: &Row<'_>) -> rusqlite::Result<ThreadInfo> {
     let base = match row.get::<_, Option<i64>>(5)? {
         Some(position) => Some(ForkPoint { thread: id(row, 4, ThreadId::parse)?, seq: seq(position) }),
         None => None,
     };
-    Ok(ThreadInfo {
+    let info = ThreadInfo {
         thread: id(row, 0, ThreadId::parse)?,
         session: id(row, 1, SessionId::parse)?,
         kind: kind(row, 2)?,
@@ -97,7 +85,9 @@ pub(crate) fn thread_info(row: &Row<'_>) -> rusqlite::Result<ThreadInfo> {
         updated: Timestamp(row.get(7)?),
         items: from_sql(row.get(8)?),
         turns: from_sql(row.get(9)?),
-    })
+    };
+    let lease = lease(row, 11)?.lease_at(now);
+    Ok(LogHead { tenant: id(row, 10, Tenant::parse)?, info, state: row.get(14)?, lease })
 }
 
 /// Reads the columns `owner, fence, until`.

@@ -36,13 +36,13 @@ mod logs;
 mod migrate;
 mod notices;
 mod numbers;
-#[cfg(test)]
-mod plan;
 mod read;
 mod recover;
 mod rows;
 mod search;
 mod store;
+#[cfg(test)]
+mod tests;
 mod unfinished;
 mod waiters;
 

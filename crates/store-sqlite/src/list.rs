@@ -1,16 +1,13 @@
 //! Lists and totals of a tenant.
 
 use contexture_history::Timestamp;
-use contexture_session::{SessionId, SessionInfo, SessionKey, Tenant, ThreadInfo, Usage};
+use contexture_session::{SessionId, SessionInfo, Tenant, Usage};
 use rusqlite::{Connection, Row, params};
 
 use crate::failure::Failure;
-use crate::head::{id, thread_info};
+use crate::head::id;
 use crate::numbers::{from_sql, to_sql};
 
-pub(crate) const THREADS: &str = r#"SELECT l.name, s.name, l.kind, l.label, l.base_thread, l.base_seq, l.created,
-    l.updated, l."end", l.turns FROM sessions AS s CROSS JOIN logs AS l ON l.session = s.no
-    WHERE s.tenant = ?1 AND s.name = ?2 AND l.kind IN ('main', 'isolated') ORDER BY l.kind = 'main' DESC, l.name"#;
 pub(crate) const SESSIONS: &str = r#"SELECT s.name, s.label, s.created, max(l.updated), count(*), sum(l."end"),
     sum(l.turns * (l.kind = 'main')) FROM sessions AS s CROSS JOIN logs AS l ON l.session = s.no
     WHERE s.tenant = ?1 AND s.name > ?2 AND l.kind IN ('main', 'isolated')
@@ -42,13 +39,6 @@ pub(crate) fn sessions(
     };
     let mut statement = conn.prepare_cached(SESSIONS)?;
     let rows = statement.query_map(params![tenant.as_str(), after, to_sql(max as u64)], info)?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
-/// Returns the threads of a session, the main one first.
-pub(crate) fn threads(conn: &Connection, session: &SessionKey) -> Result<Vec<ThreadInfo>, Failure> {
-    let mut statement = conn.prepare_cached(THREADS)?;
-    let rows = statement.query_map([session.tenant.as_str(), session.session.as_str()], thread_info)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 

@@ -1,7 +1,5 @@
 //! Lists of logs, and a log by its start key.
 
-use std::cmp::Ordering;
-
 use contexture_history::Timestamp;
 use contexture_session::{LogHead, LogList, Tenant, ThreadKey};
 use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
@@ -27,17 +25,7 @@ pub(crate) const WITH_START_KEY: &str = "SELECT tenant, name FROM logs WHERE ten
 
 /// Returns a part of a list of logs.
 pub(crate) fn logs(conn: &Connection, list: &LogList, now: Timestamp) -> Result<Vec<LogHead>, Failure> {
-    let after = list.after.as_ref();
-    let name = match (after, &list.tenant) {
-        (None, _) => "",
-        (Some(after), None) => after.thread.as_str(),
-        (Some(after), Some(tenant)) => match after.tenant.cmp(tenant) {
-            Ordering::Less => "",
-            Ordering::Equal => after.thread.as_str(),
-            Ordering::Greater => return Ok(Vec::new()),
-        },
-    };
-    let tenant = list.tenant.as_ref().or(after.map(|it| &it.tenant)).map_or("", Tenant::as_str);
+    let Some((tenant, name)) = list.start() else { return Ok(Vec::new()) };
     let (kind, max) = (list.kind.as_str(), to_sql(list.max as u64));
     let mut values: Vec<&dyn ToSql> = vec![&kind, &tenant, &name, &max];
     let session = list.session.as_ref().map(ToString::to_string);

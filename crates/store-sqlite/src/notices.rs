@@ -1,9 +1,8 @@
-//! Tells waiting readers that a log or a session has grown.
+//! Tells waiting readers that a session has grown.
 //!
 //! Commits of this process wake waiters immediately. Commits of other processes are detected by a thread that polls
 //! several times a second, and only while there are waiters.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -14,18 +13,15 @@ use rusqlite::Connection;
 use crate::failure::StorePath;
 use crate::feed::feed_state;
 use crate::file::open::open_reader;
-use crate::head::end_of;
-use crate::waiters::{Progress, Subject, Waiters};
+use crate::waiters::Waiters;
 
 /// Starts the thread that watches other processes.
 pub(crate) fn watch(
-    path: &Path,
     place: &StorePath,
-    busy: Duration,
     pause: Duration,
     waiters: &Arc<Waiters>,
 ) -> Result<JoinHandle<()>, StoreError> {
-    let conn = open_reader(path, place, busy)?;
+    let conn = open_reader(place)?;
     let waiters = Arc::clone(waiters);
     let run = move || {
         let mut seen = None;
@@ -41,21 +37,13 @@ pub(crate) fn watch(
     thread.spawn(run).map_err(|err| place.unavailable(err))
 }
 
-/// Polls once, and wakes the waiters of what has grown or was deleted.
+/// Polls once, and wakes the waiters of sessions that have changed or were deleted.
 fn look(conn: &Connection, waiters: &Waiters, seen: &mut Option<i64>) -> rusqlite::Result<()> {
     // The version is read first: what is committed from here on changes it again.
     let version = conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
-    let everybody = seen.replace(version) != Some(version);
-    for subject in waiters.to_look_at(everybody) {
-        waiters.wake_behind(&subject, progress(conn, &subject)?);
+    let must_look_at_all = seen.replace(version) != Some(version);
+    for session in waiters.to_look_at(must_look_at_all) {
+        waiters.wake_behind(&session, feed_state(conn, &session)?);
     }
     Ok(())
-}
-
-/// Returns how far a subject is.
-pub(crate) fn progress(conn: &Connection, subject: &Subject) -> rusqlite::Result<Progress> {
-    Ok(match subject {
-        Subject::Log(key) => end_of(conn, key)?.map_or(Progress::Gone, |it| Progress::Log(it.end)),
-        Subject::Feed(key) => feed_state(conn, key)?.map_or(Progress::Gone, Progress::Feed),
-    })
 }

@@ -12,24 +12,6 @@ use crate::blobs::{blob, insert_blob};
 use crate::failure::{Failure, StorePath};
 use crate::numbers::{seq, to_sql};
 
-/// A row as stored.
-#[derive(Debug)]
-pub(crate) struct EncodedRow {
-    row: codec::Row,
-    /// The references of its blobs, as JSON.
-    places: Option<String>,
-}
-
-/// Writes items out as rows.
-pub(crate) fn encode(items: &[Item]) -> serde_json::Result<Vec<EncodedRow>> {
-    let encoded = |row: codec::Row| {
-        let places: Vec<&BlobRef> = row.blobs.iter().map(|it| &it.place).collect();
-        let places = if places.is_empty() { None } else { Some(serde_json::to_string(&places)?) };
-        Ok(EncodedRow { places, row })
-    };
-    codec::encode(items)?.into_iter().map(encoded).collect()
-}
-
 /// Where rows go.
 pub(crate) struct Place<'a> {
     pub(crate) key: &'a ThreadKey,
@@ -42,12 +24,12 @@ pub(crate) struct Place<'a> {
 }
 
 /// Adds commits to a log, with their blobs.
-pub(crate) fn insert_rows(conn: &Connection, place: &Place<'_>, rows: &[EncodedRow]) -> rusqlite::Result<()> {
+pub(crate) fn insert_rows(conn: &Connection, place: &Place<'_>, rows: &[codec::Row]) -> rusqlite::Result<()> {
     let sql = "INSERT INTO commits (log, first, count, session, number, nonce, blobs, body)
                VALUES (?1, ?2, ?3, ?4, ?5, nullif(?6, ''), ?7, ?8)";
     let mut insert = conn.prepare_cached(sql)?;
     let mut before = 0;
-    for EncodedRow { row, places } in rows {
+    for row in rows {
         let first = place.after.plus(before).next();
         let number = place.numbered.map(|(_, last)| to_sql(last + before + 1));
         let session = place.numbered.map(|it| it.0);
@@ -58,7 +40,7 @@ pub(crate) fn insert_rows(conn: &Connection, place: &Place<'_>, rows: &[EncodedR
             session,
             number,
             place.nonce,
-            places,
+            row.places,
             row.body
         ])?;
         row.blobs.iter().try_for_each(|it| insert_blob(conn, place.key, place.log, it))?;
@@ -68,36 +50,17 @@ pub(crate) fn insert_rows(conn: &Connection, place: &Place<'_>, rows: &[EncodedR
 }
 
 /// The reason why a row can't be decoded.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Unreadable {
-    Sqlite(rusqlite::Error),
-    Row(RowDamaged),
-}
-
-impl From<rusqlite::Error> for Unreadable {
-    fn from(err: rusqlite::Error) -> Self {
-        Unreadable::Sqlite(err)
-    }
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    #[error(transparent)]
+    Row(#[from] RowDamaged),
 }
 
 impl From<FromSqlError> for Unreadable {
     fn from(err: FromSqlError) -> Self {
         Unreadable::Sqlite(err.into())
-    }
-}
-
-impl From<RowDamaged> for Unreadable {
-    fn from(err: RowDamaged) -> Self {
-        Unreadable::Row(err)
-    }
-}
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unreadable::Sqlite(err) => err.fmt(f),
-            Unreadable::Row(err) => err.fmt(f),
-        }
     }
 }
 

@@ -1,12 +1,11 @@
 //! The text of answers that are not whole yet.
 
-use contexture_session::{Fence, LeaseRefusal, SessionKey, StoreError, ThreadId, ThreadKey, UnfinishedText};
+use contexture_session::{Fence, SessionKey, StoreError, ThreadId, ThreadKey, UnfinishedText};
 use rusqlite::{Connection, params};
 
-use crate::append::malformed;
 use crate::failure::{Failure, StorePath};
-use crate::file::commit::{Change, Touched};
-use crate::guard::{find, refused};
+use crate::file::commit::Change;
+use crate::guard::find;
 use crate::head::id;
 
 /// Longer texts are left to the thread that writes.
@@ -18,44 +17,23 @@ pub(crate) const SAVED: &str =
     "SELECT l.name, u.body FROM logs AS m CROSS JOIN unfinished AS u ON u.session = m.session
     CROSS JOIN logs AS l ON l.no = u.log WHERE m.tenant = ?1 AND m.name = ?2";
 
-/// Keeps a text in place of the one kept before.
-#[derive(Debug)]
-pub(crate) struct SaveText {
+/// Returns the change that keeps a text in place of the one kept before.
+pub(crate) fn save(
     key: ThreadKey,
     fence: Fence,
-    body: String,
-}
-
-impl SaveText {
-    pub(crate) fn new(key: ThreadKey, fence: Fence, text: &UnfinishedText) -> Result<Self, StoreError> {
-        let body = serde_json::to_string(text).map_err(|err| malformed(&key, err))?;
-        Ok(Self { key, fence, body })
-    }
-}
-
-impl Change for SaveText {
-    type Output = ();
-
-    fn make(&self, conn: &Connection) -> Result<(), Failure> {
-        let log = find(conn, &self.key)?;
-        if !log.lease.is_held_as(self.fence) {
-            return Err(refused(&self.key, LeaseRefusal::Fenced(self.fence)).into());
+    text: UnfinishedText,
+) -> Result<Change<impl Fn(&Connection) -> Result<(), Failure>>, StoreError> {
+    let body = serde_json::to_string(&text).map_err(|err| StoreError::malformed(&key, err))?;
+    let (is_small, touched) = (body.len() <= SMALL, key.clone());
+    let make = move |conn: &Connection| {
+        let log = find(conn, &key)?;
+        if !log.lease.is_held_as(fence) {
+            return Err(StoreError::fenced(&key, fence).into());
         }
-        conn.prepare_cached(SAVE)?.execute(params![log.no, log.session, self.body])?;
+        conn.prepare_cached(SAVE)?.execute(params![log.no, log.session, body])?;
         Ok(())
-    }
-
-    fn is_small(&self) -> bool {
-        self.body.len() <= SMALL
-    }
-
-    fn is_lazy(&self) -> bool {
-        true
-    }
-
-    fn touched(&self) -> Touched<'_> {
-        Touched::Log(&self.key)
-    }
+    };
+    Ok(Change::new(make).small(is_small).lazy(true).touching(touched))
 }
 
 /// Returns the texts of a session's logs that were saved last, by log.

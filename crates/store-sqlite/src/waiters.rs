@@ -1,29 +1,13 @@
-//! The waiters of sessions: of any of their logs, or of their numbered items.
+//! The waiters of sessions.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use contexture_history::Seq;
 use contexture_session::{SessionKey, ThreadKey};
 use futures::channel::oneshot;
 
-/// What a waiter looks at.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Subject {
-    Log(ThreadKey),
-    Feed(SessionKey),
-}
-
-/// How far a subject is. Any difference is news.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
-    Gone,
-    Log(Seq),
-    Feed(FeedState),
-}
-
-/// How far a session is.
+/// How far a session is. Any difference is news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FeedState {
     pub(crate) session: i64,
@@ -31,19 +15,6 @@ pub(crate) struct FeedState {
     pub(crate) end: u64,
     /// How often unfinished texts were saved.
     pub(crate) saves: u64,
-}
-
-impl Subject {
-    fn session(&self) -> SessionKey {
-        match self {
-            Subject::Log(key) => session_of(key),
-            Subject::Feed(key) => key.clone(),
-        }
-    }
-}
-
-fn session_of(key: &ThreadKey) -> SessionKey {
-    SessionKey { tenant: key.tenant.clone(), session: key.thread.session() }
 }
 
 /// The waiters, by session.
@@ -64,9 +35,8 @@ struct WaitList {
 #[derive(Debug)]
 struct Waiter {
     no: u64,
-    subject: Subject,
     /// What it has seen; unknown until it has looked.
-    seen: Option<Progress>,
+    seen: Option<FeedState>,
     /// Not checked yet by the thread that watches other processes.
     is_new: bool,
     notify: oneshot::Sender<()>,
@@ -83,14 +53,14 @@ pub(crate) struct Wait {
 
 impl Wait {
     /// Waits for the next notice. `seen` is what the waiter has seen since it began to wait: other processes do not
-    /// notify, so the subject is compared with it.
-    pub(crate) async fn notified(mut self, seen: Progress) {
+    /// notify, so the session is compared with it.
+    pub(crate) async fn notified(mut self, seen: FeedState) {
         self.set_seen(seen);
         // A sender that was dropped is a notice too: waiters may be woken early.
         let _ = (&mut self.notified).await;
     }
 
-    fn set_seen(&self, seen: Progress) {
+    fn set_seen(&self, seen: FeedState) {
         let mut waiting = self.waiters.lock();
         let mut entries = waiting.sessions.get_mut(&self.session).into_iter().flatten();
         if let Some(entry) = entries.find(|it| it.no == self.no) {
@@ -117,14 +87,13 @@ impl Waiters {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to wait. Look at the subject only after this: what is written in between is then not missed.
-    pub(crate) fn wait(self: &Arc<Self>, subject: Subject) -> Wait {
+    /// Begins to wait. Look at the session only after this: what is written in between is then not missed.
+    pub(crate) fn wait(self: &Arc<Self>, session: SessionKey) -> Wait {
         let (notify, notified) = oneshot::channel();
-        let session = subject.session();
         let mut waiting = self.lock();
         waiting.next += 1;
         let no = waiting.next;
-        let waiter = Waiter { no, subject, seen: None, is_new: true, notify };
+        let waiter = Waiter { no, seen: None, is_new: true, notify };
         waiting.sessions.entry(session.clone()).or_default().push(waiter);
         drop(waiting);
         self.news.notify_all();
@@ -132,24 +101,21 @@ impl Waiters {
     }
 
     /// Wakes the waiters of a log's session.
-    pub(crate) fn wake_log(&self, key: &ThreadKey) {
+    pub(crate) fn wake(&self, log: &ThreadKey) {
+        let mut waiting = self.lock();
         // Most of the time there are no waiters.
-        if !self.lock().sessions.is_empty() {
-            self.wake(&session_of(key));
+        if !waiting.sessions.is_empty() {
+            let waiters = waiting.sessions.remove(&log.session());
+            drop(waiting);
+            notify(waiters.into_iter().flatten());
         }
     }
 
-    /// Wakes the waiters of a session.
-    pub(crate) fn wake(&self, session: &SessionKey) {
-        let waiters = self.lock().sessions.remove(session);
-        notify(waiters.into_iter().flatten());
-    }
-
-    /// Wakes the waiters that have seen something else of a subject than what is there now.
-    pub(crate) fn wake_behind(&self, subject: &Subject, now: Progress) {
+    /// Wakes the waiters that have seen something else of a session than what is there now.
+    pub(crate) fn wake_behind(&self, session: &SessionKey, now: Option<FeedState>) {
         let mut waiting = self.lock();
-        let Some(waiters) = waiting.sessions.get_mut(&subject.session()) else { return };
-        let is_behind = |it: &mut Waiter| it.subject == *subject && it.seen.is_some_and(|it| it != now);
+        let Some(waiters) = waiting.sessions.get_mut(session) else { return };
+        let is_behind = |it: &mut Waiter| it.seen.is_some() && it.seen != now;
         let behind: Vec<Waiter> = waiters.extract_if(.., is_behind).collect();
         drop(waiting);
         notify(behind.into_iter());
@@ -179,17 +145,19 @@ impl Waiters {
         let _ = self.news.wait_timeout_while(self.lock(), pause, |it| !it.closed);
     }
 
-    /// Returns the subjects to look at: all of them, or those of new waiters.
-    pub(crate) fn to_look_at(&self, everybody: bool) -> HashSet<Subject> {
+    /// Returns the sessions to look at: all of them, or those of new waiters.
+    pub(crate) fn to_look_at(&self, all: bool) -> Vec<SessionKey> {
         let mut waiting = self.lock();
-        let mut subjects = HashSet::new();
-        // A waiter that has not looked itself yet stays new.
-        for waiter in waiting.sessions.values_mut().flatten().filter(|it| it.seen.is_some()) {
-            if std::mem::replace(&mut waiter.is_new, false) || everybody {
-                subjects.insert(waiter.subject.clone());
+        let mut sessions = Vec::new();
+        for (session, waiters) in &mut waiting.sessions {
+            let mut must_look = false;
+            // A waiter that has not looked itself yet stays new.
+            for waiter in waiters.iter_mut().filter(|it| it.seen.is_some()) {
+                must_look |= std::mem::replace(&mut waiter.is_new, false) || all;
             }
+            sessions.extend(must_look.then(|| session.clone()));
         }
-        subjects
+        sessions
     }
 }
 

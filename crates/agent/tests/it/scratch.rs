@@ -60,9 +60,9 @@ async fn a_request_on_a_scratch_thread_is_the_request_on_the_thread() {
         }
         tokio::time::advance(Duration::from_secs(20)).await;
         let before = stage.log().await;
-        let tried = request_on(&thread.scratch().unwrap(), &prompt).await;
+        let tried = request_on(&thread.scratch(), &prompt).await;
         assert_eq!(stage.log().await, before, "nothing is written");
-        let again = request_on(&stage.elsewhere().await.scratch().unwrap(), &prompt).await;
+        let again = request_on(&stage.elsewhere().await.scratch(), &prompt).await;
         let done = request_on(thread, &prompt).await;
         assert_eq!((&tried, &again), (&done, &done));
     }

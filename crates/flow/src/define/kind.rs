@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::DataType;
 
 /// The kind of a node, with its configuration.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum NodeKind {
     /// The start of a run: outputs the run's inputs.
     Start,
@@ -292,6 +293,6 @@ pub struct CustomConfig {
     pub config: Value,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

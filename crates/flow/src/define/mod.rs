@@ -12,7 +12,7 @@ mod table;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 pub use kind::{
     BranchConfig, CacheConfig, CacheScope, CustomConfig, InjectConfig, IntentConfig, JoinConfig, JoinPolicy,
@@ -27,11 +27,12 @@ use crate::DataType;
 pub const START: &str = "start";
 
 /// The definition of a flow.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FlowDefinition {
     /// The flow's id.
     pub id: String,
     /// A description for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// The inputs of a run, by name.
     pub inputs: IndexMap<String, DataType>,
@@ -64,26 +65,7 @@ impl Default for Limits {
 impl FlowDefinition {
     /// Returns the definition as JSON, as [`read`](Self::read) takes it.
     pub fn to_json(&self) -> Value {
-        let mut map = Map::new();
-        map.insert("id".to_owned(), self.id.clone().into());
-        if !self.description.is_empty() {
-            map.insert("description".to_owned(), self.description.clone().into());
-        }
-        let mut put = |name: &str, value: Value| _ = map.insert(name.to_owned(), value);
-        let types = self.inputs.iter().map(|(name, of)| (name.clone(), of.to_json()));
-        put("inputs", Value::Object(types.collect()));
-        let nodes = self.nodes.iter().map(|(id, node)| (id.clone(), node.to_json()));
-        put("nodes", Value::Object(nodes.collect()));
-        put("edges", self.edges.clone().into());
-        let outputs = self.outputs.iter().map(|(name, of)| (name.clone(), of.clone().into()));
-        put("outputs", Value::Object(outputs.collect()));
-        put("limits", serde_json::to_value(self.limits).unwrap_or_default());
-        Value::Object(map)
-    }
-}
-
-impl DataType {
-    fn to_json(&self) -> Value {
-        self.schema.clone().unwrap_or_else(|| self.json.as_str().into())
+        // It is plain data: its maps have names as keys.
+        serde_json::to_value(self).unwrap_or_default()
     }
 }

@@ -2,27 +2,34 @@
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::kind::NodeKind;
+use super::kind::{NodeKind, is_default};
 
 /// The definition of a node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NodeDefinition {
     /// The kind of the node.
+    #[serde(flatten)]
     pub kind: NodeKind,
     /// Constants for inputs that no edge leads to.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub with: IndexMap<String, Value>,
     /// Inputs that keep their value for later rounds; inputs for threads do so anyway.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keep: Vec<String>,
     /// How long one attempt may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<f64>,
     /// How often it is tried again.
+    #[serde(skip_serializing_if = "is_default")]
     pub retry: Retry,
     /// The error policy.
+    #[serde(skip_serializing_if = "is_default")]
     pub on_error: OnError,
     /// Whether it may run again when its progress is unknown because its process was lost. Each kind has its own
     /// default.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub repeat: Option<bool>,
 }
 
@@ -108,33 +115,5 @@ impl NodeDefinition {
     pub fn repeat(mut self, repeat: bool) -> Self {
         self.repeat = Some(repeat);
         self
-    }
-
-    pub(crate) fn to_json(&self) -> Value {
-        let mut map = Map::new();
-        map.insert("type".to_owned(), self.kind.name().into());
-        if let Value::Object(config) = self.kind.config() {
-            map.extend(config);
-        }
-        let mut put = |name: &str, value: Value| _ = map.insert(name.to_owned(), value);
-        if !self.with.is_empty() {
-            put("with", Value::Object(self.with.clone().into_iter().collect()));
-        }
-        if !self.keep.is_empty() {
-            put("keep", self.keep.clone().into());
-        }
-        if let Some(seconds) = self.timeout_seconds {
-            put("timeout_seconds", seconds.into());
-        }
-        if self.retry != Retry::default() {
-            put("retry", serde_json::to_value(self.retry).unwrap_or_default());
-        }
-        if self.on_error != OnError::default() {
-            put("on_error", serde_json::to_value(self.on_error).unwrap_or_default());
-        }
-        if let Some(repeat) = self.repeat {
-            put("repeat", repeat.into());
-        }
-        Value::Object(map)
     }
 }

@@ -40,21 +40,10 @@ macro_rules! kinds {
                     }
                 }
             }
-
-            /// Returns what is configured.
-            pub(crate) fn config(&self) -> Value {
-                match self {
-                    $(kinds!(@bind it $kind $(($config))?) => kinds!(@write it $kind $(($config))?)),+
-                }
-            }
         }
     };
     (@pattern $kind:ident) => { NodeKind::$kind };
     (@pattern $kind:ident ($config:ty)) => { NodeKind::$kind(_) };
-    (@bind $it:ident $kind:ident) => { NodeKind::$kind };
-    (@bind $it:ident $kind:ident ($config:ty)) => { NodeKind::$kind($it) };
-    (@write $it:ident $kind:ident) => { Value::Null };
-    (@write $it:ident $kind:ident ($config:ty)) => { serde_json::to_value($it).unwrap_or_default() };
     (@read $value:ident $kind:ident) => { typed::<NoConfig>($value).map(|_| NodeKind::$kind) };
     (@read $value:ident $kind:ident ($config:ty)) => { typed::<$config>($value).map(NodeKind::$kind) };
 }

@@ -20,7 +20,7 @@ pub(crate) fn check(mut nodes: Vec<FlowNode>, flat: &Flat, faults: &mut Vec<Flow
             Pull::Both(message) => found.push((idx, FlowFault::new(ErrorCode::FlowLazyAndPushed, message))),
         }
     }
-    mark_writers(&mut nodes, flat);
+    mark_writers(&mut nodes);
     mark_feeders(&mut nodes);
     mark_asked(&mut nodes);
     found.extend(keeping(&mut nodes));
@@ -79,10 +79,9 @@ fn pull(nodes: &[FlowNode], idx: usize) -> Pull {
 }
 
 /// By default the input is appended if the node has a thread input; only then does it write.
-fn mark_writers(nodes: &mut [FlowNode], flat: &Flat) {
+fn mark_writers(nodes: &mut [FlowNode]) {
     for node in nodes {
-        let kind = flat.nodes.get(&*node.id).map(|it| &it.definition.kind);
-        let Some(NodeKind::UserInput(config)) = kind else { continue };
+        let NodeKind::UserInput(config) = &node.definition.kind else { continue };
         let mut threads = node.inputs.iter().filter(|it| it.port.of == PortType::Thread);
         let takes_thread_input = threads.any(|it| !it.sources.is_empty());
         node.traits.writes = config.append.unwrap_or(takes_thread_input);

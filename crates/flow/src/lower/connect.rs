@@ -1,7 +1,6 @@
 //! Edges get numbered ports, and their types are compared.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use contexture_message::ErrorCode;
 use indexmap::IndexMap;
@@ -41,17 +40,20 @@ pub(crate) fn connect(flat: &Flat, compile_inputs: &CompileInputs, faults: &mut 
         }
     }
     // Of a node that could not be made it was said already why.
-    let is_whole = |end: &Endpoint| idx_of.contains_key(&end.node) || !flat.nodes.contains_key(&end.node);
-    for edge in flat.edges.iter().filter(|it| is_whole(&it.from) && is_whole(&it.to)) {
-        if let Err(fault) = connect_edge(edge, &idx_of, &mut nodes) {
+    for edge in &flat.edges {
+        let (Some(from), Some(to)) = (idx_of.get(&edge.from.node), idx_of.get(&edge.to.node)) else {
+            continue;
+        };
+        if let Err(fault) = connect_edge(edge, *from, *to, &mut nodes) {
             let message = format!("edge `{}`: {}", edge.text, fault.message);
             faults.push(FlowFault { message, ..fault }.at(edge.at.clone()));
         }
     }
     let mut outputs = IndexMap::new();
-    for (name, end) in flat.outputs.iter().filter(|(_, it)| is_whole(it)) {
-        match output_of(end, &idx_of, &nodes) {
-            Ok(position) => _ = outputs.insert(name.clone(), position),
+    for (name, end) in &flat.outputs {
+        let Some(node) = idx_of.get(&end.node).copied() else { continue };
+        match output_of(end, &nodes[node]) {
+            Ok(output) => _ = outputs.insert(name.clone(), (node, output)),
             Err(fault) => faults.push(fault.at(["outputs", name])),
         }
     }
@@ -68,7 +70,7 @@ fn made(id: &str, node: &FlatNode, compile_inputs: &CompileInputs) -> Result<Flo
         Some(start) => Arc::new(StartNode::new(start.inputs.clone(), start.is_gate)),
         None => nodes::make(&node.definition.kind, &compile_inputs.nodes)?,
     };
-    let (traits, definition) = (work.traits(), &node.definition);
+    let definition = &node.definition;
     let mut inputs = work.inputs();
     inputs.push(Port::new(AFTER, PortType::Signal));
     let mut outputs = work.outputs();
@@ -81,19 +83,12 @@ fn made(id: &str, node: &FlatNode, compile_inputs: &CompileInputs) -> Result<Flo
     if !faults.is_empty() {
         return Err(faults);
     }
-    let seconds = |it: f64| Duration::try_from_secs_f64(it.max(0.0)).unwrap_or(Duration::MAX);
     Ok(FlowNode {
         id: Arc::from(id),
-        kind: definition.kind.name(),
-        traits,
+        definition: definition.clone(),
+        traits: work.traits(),
         inputs,
         outputs: outputs.into_iter().map(|port| Output { port, targets: Vec::new() }).collect(),
-        timeout: definition.timeout_seconds.map(seconds),
-        max_retries: definition.retry.max,
-        retry_delay: seconds(definition.retry.delay_seconds),
-        on_error: definition.on_error,
-        is_repeatable: definition.repeat.unwrap_or(traits.is_repeatable),
-        may_repeat: definition.repeat == Some(true),
         lazy: Arc::default(),
         is_pulled: false,
         scope: node.scope,
@@ -145,20 +140,11 @@ fn with_constants(ports: Vec<Port>, node: &FlatNode, faults: &mut Vec<FlowFault>
     inputs
 }
 
-fn connect_edge(
-    edge: &FlatEdge,
-    idx_of: &IndexMap<String, usize>,
-    nodes: &mut [FlowNode],
-) -> Result<(), FlowFault> {
-    let (from, output) = output_of(&edge.from, idx_of, nodes)?;
-    let to = node_of(&edge.to, idx_of)?;
-    let name = edge.to.port.as_deref().unwrap_or(AFTER);
+fn connect_edge(edge: &FlatEdge, from: usize, to: usize, nodes: &mut [FlowNode]) -> Result<(), FlowFault> {
     let (source, target) = (&nodes[from], &nodes[to]);
-    let input = target.inputs.iter().position(|it| it.port.name == name);
-    let input = input.ok_or_else(|| {
-        let fault = unknown_port("input", name, target.inputs.iter().map(|it| &it.port));
-        FlowFault { message: format!("node `{}`: {}", target.id, fault.message), ..fault }
-    })?;
+    let output = output_of(&edge.from, source)?;
+    let name = edge.to.port.as_deref().unwrap_or(AFTER);
+    let input = port_of(target, "input", name, target.inputs.iter().map(|it| &it.port))?;
     let (out_port, in_port) = (&source.outputs[output].port, &target.inputs[input].port);
     if !out_port.of.fits(&in_port.of) {
         let message = format!(
@@ -179,26 +165,22 @@ fn connect_edge(
     Ok(())
 }
 
-fn node_of(end: &Endpoint, idx_of: &IndexMap<String, usize>) -> Result<usize, FlowFault> {
-    idx_of.get(&end.node).copied().ok_or_else(|| {
-        let message = format!("there is no node `{}`", end.node);
-        FlowFault::new(ErrorCode::FlowUnknownNode, message)
-    })
+fn output_of(end: &Endpoint, node: &FlowNode) -> Result<usize, FlowFault> {
+    let name = end.port.as_deref().unwrap_or(DONE);
+    port_of(node, "output", name, node.outputs.iter().map(|it| &it.port))
 }
 
-fn output_of(
-    end: &Endpoint,
-    idx_of: &IndexMap<String, usize>,
-    nodes: &[FlowNode],
-) -> Result<(usize, usize), FlowFault> {
-    let node = node_of(end, idx_of)?;
-    let name = end.port.as_deref().unwrap_or(DONE);
-    let outputs = &nodes[node].outputs;
-    let output = outputs.iter().position(|it| it.port.name == name).ok_or_else(|| {
-        let fault = unknown_port("output", name, outputs.iter().map(|it| &it.port));
-        FlowFault { message: format!("node `{}`: {}", nodes[node].id, fault.message), ..fault }
-    })?;
-    Ok((node, output))
+/// Returns the number of the port of a node that has a name.
+fn port_of<'a>(
+    node: &FlowNode,
+    what: &str,
+    name: &str,
+    ports: impl Iterator<Item = &'a Port> + Clone,
+) -> Result<usize, FlowFault> {
+    ports.clone().position(|it| it.name == name).ok_or_else(|| {
+        let fault = unknown_port(what, name, ports);
+        FlowFault { message: format!("node `{}`: {}", node.id, fault.message), ..fault }
+    })
 }
 
 fn unknown_port<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a Port>) -> FlowFault {

@@ -168,15 +168,13 @@ impl Expansion<'_> {
             let shown: String = id.chars().take(40).collect();
             let fault = FlowFault::new(ErrorCode::FlowInvalid, format!("invalid node name `{shown}`"));
             let hint = "letters, digits, `_` and `-`, at most 64".to_owned();
-            self.fault(fault.hint(Some(hint)), at);
-            return None;
+            return self.refuse(fault.hint(Some(hint)), at);
         }
         if position.id(id).len() > MAX_NAME {
             let message = format!(
                 "node `{id}` has more than {MAX_NAME} bytes of names, with those of the flows around"
             );
-            self.fault(FlowFault::new(ErrorCode::DepthExceeded, message), at);
-            return None;
+            return self.refuse(FlowFault::new(ErrorCode::DepthExceeded, message), at);
         }
         if !runs_itself(&node.kind)
             && let Some(field) = treatment(node)
@@ -221,26 +219,23 @@ impl Expansion<'_> {
         let Some(flow) = self.compile_inputs.flows.get(id) else {
             let known: Vec<&str> = self.compile_inputs.flows.keys().map(String::as_str).collect();
             let hint = (!known.is_empty()).then(|| format!("there are: {}", known.join(", ")));
-            self.fault(
+            return self.refuse(
                 FlowFault::new(ErrorCode::UnknownFlow, format!("there is no flow `{id}`")).hint(hint),
                 at,
             );
-            return None;
         };
         if self.chain.iter().any(|it| it == id) {
             let circle = self.chain.iter().map(String::as_str).chain([id]).collect::<Vec<_>>().join(" -> ");
-            self.fault(
+            return self.refuse(
                 FlowFault::new(ErrorCode::FlowCircular, format!("a flow contains itself: {circle}")),
                 at,
             );
-            return None;
         }
         if self.chain.len() >= MAX_DEPTH || self.flat.nodes.len() + flow.nodes.len() > MAX_NODES {
             let message = format!(
                 "flows stand more than {MAX_DEPTH} deep in flows, or have more than {MAX_NODES} nodes together"
             );
-            self.fault(FlowFault::new(ErrorCode::DepthExceeded, message), at);
-            return None;
+            return self.refuse(FlowFault::new(ErrorCode::DepthExceeded, message), at);
         }
         self.flat.subs.insert(id.to_owned(), Arc::clone(flow));
         let before = self.faults.len();
@@ -252,6 +247,11 @@ impl Expansion<'_> {
         }
         let gate = position.gate.as_ref().map(|(gate, _, _)| gate.clone())?;
         Some(Local::Sub { gate, outputs })
+    }
+
+    fn refuse(&mut self, fault: FlowFault, at: Vec<String>) -> Option<Local> {
+        self.fault(fault, at);
+        None
     }
 
     pub(super) fn fault(&mut self, fault: FlowFault, at: Vec<String>) {

@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::{Node, Traits};
-use crate::{DataType, FlowDefinition, FlowFault, Limits, OnError, Port, PortValue};
+use crate::{DataType, FlowDefinition, FlowFault, Limits, NodeDefinition, Port, PortValue};
 
 /// A flow that was checked. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -37,18 +36,11 @@ pub(crate) struct Lowered {
 #[derive(Debug)]
 pub(crate) struct FlowNode {
     pub(crate) id: Arc<str>,
-    pub(crate) kind: &'static str,
+    pub(crate) definition: NodeDefinition,
     pub(crate) work: Arc<dyn Node>,
     pub(crate) traits: Traits,
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<Output>,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) max_retries: u32,
-    pub(crate) retry_delay: Duration,
-    pub(crate) on_error: OnError,
-    pub(crate) is_repeatable: bool,
-    /// Whether the author said that it may be run again.
-    pub(crate) may_repeat: bool,
     /// Its lazy inputs that something leads to.
     pub(crate) lazy: Arc<[String]>,
     /// Runs when its outputs are pulled, not when its inputs arrive.
@@ -98,11 +90,6 @@ impl Flow {
         &self.0.definition
     }
 
-    /// Returns the flows that it has as nodes.
-    pub fn sub_flows(&self) -> impl Iterator<Item = &FlowDefinition> {
-        self.0.subs.values().map(|it| &**it)
-    }
-
     /// Names what is run: equal flows have equal fingerprints.
     pub fn fingerprint(&self) -> &str {
         &self.0.fingerprint
@@ -120,7 +107,7 @@ impl Flow {
 
     /// Returns the kind of a node by its name in a run, such as `llm_request`; nodes of sub-flows are among them.
     pub fn kind_of(&self, node: &str) -> Option<&'static str> {
-        self.idx_of(node).and_then(|idx| self.node(idx)).map(|it| it.kind)
+        self.idx_of(node).and_then(|idx| self.node(idx)).map(|it| it.definition.kind.name())
     }
 
     /// Lists the prompts that its nodes name, with the nodes.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use contexture_agent::Agent;
-use contexture_session::{Documents, Session, SessionError, StoreError, Tenant, Thread, ThreadId, Time};
+use contexture_session::{Documents, Session, SessionError, Tenant, Thread, ThreadId, Time};
 
 use super::library::Library;
 
@@ -53,13 +53,5 @@ impl Services {
 
     fn known(&self) -> std::sync::MutexGuard<'_, HashMap<ThreadId, Thread>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Reads a document by its key.
-    pub(crate) async fn document(
-        &self,
-        key: contexture_session::DocumentKey,
-    ) -> Result<Option<contexture_session::Document>, StoreError> {
-        Ok(self.documents.documents(vec![key]).await?.into_iter().next())
     }
 }

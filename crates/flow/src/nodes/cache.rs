@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use contexture_compose::BoxFuture;
 use contexture_history::Timestamp;
-use contexture_session::{Document, DocumentKey, StoreError, Writes};
+use contexture_session::{Document, DocumentKey};
 use serde_json::Value;
 
 use crate::keys::{CACHE, FRESH, digest, earlier};
@@ -14,25 +14,15 @@ use crate::{
 
 const VALUE: &str = "value";
 
-/// Remembers a value by a key.
-#[derive(Debug)]
-pub(crate) struct CacheNode {
-    config: CacheConfig,
-}
-
-impl CacheNode {
-    pub(crate) fn new(config: &CacheConfig) -> Self {
-        Self { config: config.clone() }
-    }
-
+impl CacheConfig {
     fn document_key(&self, cx: &NodeContext) -> DocumentKey {
         let key = cx.data("key").unwrap_or(&Value::Null).to_string();
-        let run = match self.config.scope {
+        let run = match self.scope {
             CacheScope::Run => cx.run.name(),
             CacheScope::Session | CacheScope::Tenant => "",
         };
         let name = digest(&[&cx.flow, &cx.node, run, &key]);
-        match self.config.scope {
+        match self.scope {
             CacheScope::Tenant => DocumentKey::of_tenant(&cx.services.tenant, CACHE, name),
             CacheScope::Session | CacheScope::Run => {
                 DocumentKey::of_session(&cx.services.tenant, cx.run.session(), CACHE, name)
@@ -41,11 +31,11 @@ impl CacheNode {
     }
 
     async fn remembered(&self, cx: &NodeContext) -> Result<Option<Value>, NodeError> {
-        let Some(found) = cx.services.document(self.document_key(cx)).await.map_err(error_of)? else {
+        let Some(found) = cx.services.documents.document(self.document_key(cx)).await? else {
             return Ok(None);
         };
         let now = cx.services.time.now();
-        let is_fresh = match self.config.ttl_seconds {
+        let is_fresh = match self.ttl_seconds {
             // Not longer than it may now, if it was to live longer then.
             Some(seconds) => found.at > now && found.at <= later(now, seconds),
             None => true,
@@ -54,7 +44,7 @@ impl CacheNode {
         let value: Option<Value> = serde_json::from_str(&found.data).ok();
         let Some(value) = value.filter(|_| is_fresh) else { return Ok(None) };
         // Entries in use are kept. An entry with a time to live is kept until it expires.
-        if self.config.ttl_seconds.is_none() && found.at < earlier(now, FRESH) {
+        if self.ttl_seconds.is_none() && found.at < earlier(now, FRESH) {
             self.remember(cx, &value).await?;
         }
         Ok(Some(value))
@@ -63,10 +53,9 @@ impl CacheNode {
     async fn remember(&self, cx: &NodeContext, value: &Value) -> Result<(), NodeError> {
         let now = cx.services.time.now();
         // An entry with a time to live is dated with its expiry, so pruning by age removes it after that.
-        let at = self.config.ttl_seconds.map_or(now, |it| later(now, it));
+        let at = self.ttl_seconds.map_or(now, |it| later(now, it));
         let document = Document { key: self.document_key(cx), at, data: value.to_string() };
-        let writes = Writes { puts: vec![document], ..Writes::default() };
-        cx.services.documents.write(writes).await.map_err(error_of)
+        Ok(cx.services.documents.put(document).await?)
     }
 }
 
@@ -75,11 +64,7 @@ fn later(at: Timestamp, seconds: u64) -> Timestamp {
     Timestamp(at.0.saturating_add(millis))
 }
 
-fn error_of(err: StoreError) -> NodeError {
-    NodeError::new(err.code(), err.to_string())
-}
-
-impl Node for CacheNode {
+impl Node for CacheConfig {
     fn inputs(&self) -> Vec<Port> {
         vec![Port::new("key", PortType::ANY).required(), Port::new(VALUE, PortType::ANY).required().lazy()]
     }

@@ -69,19 +69,7 @@ impl Node for BranchNode {
     }
 }
 
-/// Starts several branches in parallel.
-#[derive(Debug)]
-pub(crate) struct ParallelNode {
-    branches: Vec<String>,
-}
-
-impl ParallelNode {
-    pub(crate) fn new(config: &ParallelConfig) -> Self {
-        Self { branches: config.branches.clone() }
-    }
-}
-
-impl Node for ParallelNode {
+impl Node for ParallelConfig {
     fn inputs(&self) -> Vec<Port> {
         vec![Port::new(VALUE, PortType::ANY)]
     }

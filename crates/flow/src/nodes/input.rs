@@ -108,6 +108,6 @@ impl Node for ManualInputNode {
 
 /// Appends a message to the node's thread, once.
 async fn say(cx: &NodeContext, message: Message) -> Result<(), NodeError> {
-    let said = cx.thread.add_once(&cx.key(), vec![NewItem::from(message)]).await;
-    said.map(|_| ()).map_err(|err| NodeError::new(err.code(), err.to_string()))
+    cx.thread.add_once(&cx.key(), vec![NewItem::from(message)]).await?;
+    Ok(())
 }

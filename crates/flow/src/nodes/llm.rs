@@ -5,9 +5,7 @@
 
 use std::sync::Arc;
 
-use contexture_agent::{
-    AgentError, Ended, Event, Outcome, Pending, ResumePolicy, Run, RunRequest, RunSpec, Verdict,
-};
+use contexture_agent::{Ended, Event, Outcome, Pending, ResumePolicy, Run, RunRequest, RunSpec, Verdict};
 use contexture_compose::{BoxFuture, Prompt, Scope};
 use contexture_history::TurnStatus;
 use contexture_message::{ErrorCode, Message, Part};
@@ -21,24 +19,14 @@ use crate::{
 
 const TOOLS: &str = "tools";
 
-/// Asks a model, in one turn of a thread.
-#[derive(Debug)]
-pub(crate) struct LlmNode {
-    config: LlmConfig,
-}
-
-impl LlmNode {
-    pub(crate) fn new(config: &LlmConfig) -> Self {
-        Self { config: config.clone() }
-    }
-
+impl LlmConfig {
     fn request(&self, cx: &NodeContext) -> RunRequest {
         let tools = match cx.inputs.get(TOOLS) {
             Some(PortValue::Tools(names)) => names.clone(),
             _ => Vec::new(),
         };
         let calls = if cx.may_repeat { ResumePolicy::RepeatCalls } else { ResumePolicy::CloseCalls };
-        let overrides = &self.config.overrides;
+        let overrides = &self.overrides;
         let spec = RunSpec {
             input: cx.data("input").cloned().unwrap_or(Value::Null),
             scope: scope(cx),
@@ -59,10 +47,10 @@ impl LlmNode {
     }
 
     async fn ask(&self, cx: &NodeContext) -> Result<Step, NodeError> {
-        let prompt = prompt(cx, &self.config.prompt)?;
+        let prompt = prompt_by_id(cx, &self.prompt)?;
         let agent = &cx.services.agent;
-        if self.config.skip_history {
-            let scratch = cx.thread.scratch().map_err(|err| NodeError::new(err.code(), err.to_string()))?;
+        if self.skip_history {
+            let scratch = cx.thread.scratch();
             let outcome =
                 stream_run(cx, agent.run(&prompt, &scratch, self.request(cx)), TurnTarget::Scratch).await?;
             return answered(cx, &outcome).ok_or_else(|| {
@@ -83,7 +71,7 @@ impl LlmNode {
     async fn decide(&self, cx: &NodeContext, prompt: &Prompt) -> Result<Option<Step>, NodeError> {
         let Some(answer) = &cx.answer else { return Ok(None) };
         let id = answer.asked.about["approval"].as_str().unwrap_or_default();
-        let pending = Pending::of(&cx.thread).await.map_err(error_of)?;
+        let pending = Pending::of(&cx.thread).await?;
         let asked = pending.into_iter().flat_map(|it| it.approvals);
         if !asked.into_iter().any(|it| it.id == id && !it.decided) {
             return Ok(None);
@@ -98,7 +86,7 @@ impl LlmNode {
         if let Some(step) = answered(cx, outcome) {
             return Ok(step);
         }
-        let pending = Pending::of(&cx.thread).await.map_err(error_of)?;
+        let pending = Pending::of(&cx.thread).await?;
         let next = pending.into_iter().flat_map(|it| it.approvals).find(|it| !it.decided);
         let next = next.ok_or_else(|| {
             let message = format!("the turn ended as {:?} without an answer", outcome.status).to_lowercase();
@@ -109,7 +97,7 @@ impl LlmNode {
     }
 }
 
-impl Node for LlmNode {
+impl Node for LlmConfig {
     fn inputs(&self) -> Vec<Port> {
         vec![
             Port::new("user", PortType::STRING),
@@ -131,7 +119,7 @@ impl Node for LlmNode {
     }
 
     fn traits(&self) -> Traits {
-        Traits { writes: !self.config.skip_history, ..Traits::default() }
+        Traits { writes: !self.skip_history, ..Traits::default() }
     }
 
     fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
@@ -172,7 +160,7 @@ fn reasoning(outcome: &Outcome) -> String {
 }
 
 /// Returns a prompt by its id.
-pub(crate) fn prompt(cx: &NodeContext, id: &str) -> Result<Prompt, NodeError> {
+pub(crate) fn prompt_by_id(cx: &NodeContext, id: &str) -> Result<Prompt, NodeError> {
     cx.services.library.prompt(id).map_err(|message| NodeError::new(ErrorCode::UnknownPrompt, message))
 }
 
@@ -204,7 +192,7 @@ async fn stream_run(cx: &NodeContext, mut run: Run, target: TurnTarget) -> Resul
         }
         cx.emit_in_turn(turn.clone(), event);
     }
-    let outcome = run.outcome().await.map_err(error_of)?;
+    let outcome = run.outcome().await?;
     if target == TurnTarget::Thread && outcome.ended == Ended::Replayed {
         // The process that ran the turn was lost, perhaps before it named the turn.
         let turn = TurnRef { thread: outcome.thread.clone(), turn: outcome.turn.to_string().into() };
@@ -212,8 +200,4 @@ async fn stream_run(cx: &NodeContext, mut run: Run, target: TurnTarget) -> Resul
         cx.emit_in_turn(Some(turn), Event::TurnEnd { status, reason: None, usage, client_calls });
     }
     Ok(outcome)
-}
-
-pub(crate) fn error_of(err: AgentError) -> NodeError {
-    NodeError::new(err.code(), err.to_string())
 }

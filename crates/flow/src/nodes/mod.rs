@@ -17,20 +17,21 @@ use contexture_message::ErrorCode;
 
 use crate::{FlowFault, Node, NodeKind, Nodes};
 
-/// Creates the node of a definition, or reports an invalid configuration.
+/// Creates the node of a definition, or reports an invalid configuration. A configuration that needs no preparation is
+/// the node itself.
 pub(crate) fn make(kind: &NodeKind, custom: &Nodes) -> Result<Arc<dyn Node>, Vec<FlowFault>> {
     Ok(match kind {
-        NodeKind::LlmRequest(config) => Arc::new(llm::LlmNode::new(config)),
+        NodeKind::LlmRequest(config) => Arc::new(config.clone()),
         NodeKind::UserInput(config) => Arc::new(input::UserInputNode::new(config)?),
         NodeKind::ManualInput(config) => Arc::new(input::ManualInputNode::new(config)?),
         NodeKind::NewThread(config) => Arc::new(threads::NewThreadNode::new(config)?),
-        NodeKind::InjectMessages(config) => Arc::new(threads::InjectNode::new(config)),
+        NodeKind::InjectMessages(config) => Arc::new(config.clone()),
         NodeKind::ReleaseThread => Arc::new(threads::ReleaseNode),
-        NodeKind::Tools(config) => Arc::new(tools::ToolsNode::new(config)),
-        NodeKind::ToolCall(config) => Arc::new(tools::ToolCallNode::new(config)),
+        NodeKind::Tools(config) => Arc::new(config.clone()),
+        NodeKind::ToolCall(config) => Arc::new(config.clone()),
         NodeKind::IntentRouter(config) => Arc::new(router::IntentNode::new(config)?),
-        NodeKind::Cache(config) => Arc::new(cache::CacheNode::new(config)),
-        NodeKind::Parallel(config) => Arc::new(control::ParallelNode::new(config)),
+        NodeKind::Cache(config) => Arc::new(config.clone()),
+        NodeKind::Parallel(config) => Arc::new(config.clone()),
         NodeKind::Join(config) => Arc::new(control::JoinNode::new(config)?),
         NodeKind::Branch(config) => Arc::new(control::BranchNode::new(config)?),
         NodeKind::Transform(config) => Arc::new(text::TransformNode::new(config)?),

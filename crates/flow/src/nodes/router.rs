@@ -7,7 +7,7 @@ use contexture_compose::{BoxFuture, Prompt, Schema, Text};
 use contexture_message::{ErrorCode, Message};
 use serde_json::{Value, json};
 
-use super::llm::{error_of, prompt, scope};
+use super::llm::{prompt_by_id, scope};
 use crate::{FlowFault, IntentConfig, Node, NodeContext, NodeError, Port, PortType, PortValue, Step};
 
 /// The text of the built-in prompt.
@@ -45,7 +45,7 @@ impl IntentNode {
 
     async fn choose(&self, cx: &NodeContext, text: &str) -> Result<&str, NodeError> {
         let prompt = match &self.config.prompt {
-            Some(id) => prompt(cx, id)?,
+            Some(id) => prompt_by_id(cx, id)?,
             None => self.own.clone(),
         };
         let (input, model) = (self.input(text), self.config.model.clone());
@@ -56,12 +56,12 @@ impl IntentNode {
             ..RunRequest::default()
         };
         // The thread provides context for the message; nothing is written to it.
-        let scratch = cx.thread.scratch().map_err(|err| NodeError::new(err.code(), err.to_string()))?;
+        let scratch = cx.thread.scratch();
         let said = match cx.services.agent.run(&prompt, &scratch, request).outcome().await {
             Ok(outcome) => outcome.output.clone().unwrap_or_else(|| Value::String(outcome.text())),
             // Small models name a route but forget the format. An answer without a route means that none fits.
             Err(AgentError::OutputInvalid { output, .. }) => Value::String(output),
-            Err(err) => return Err(error_of(err)),
+            Err(err) => return Err(err.into()),
         };
         Ok(self.matching_intent(&said))
     }

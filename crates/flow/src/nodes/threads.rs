@@ -12,10 +12,6 @@ use crate::{
     PortValue, Position, Step, Traits,
 };
 
-fn error_of(err: SessionError) -> NodeError {
-    NodeError::new(err.code(), err.to_string())
-}
-
 /// Creates an isolated thread.
 #[derive(Debug)]
 pub(crate) struct NewThreadNode {
@@ -60,26 +56,16 @@ impl Node for NewThreadNode {
                 label: self.config.label.clone(),
                 base: base.or_else(|| Some(cx.thread.id().clone())),
             };
-            let thread = cx.services.session.create_isolated(start).await.map_err(error_of)?;
+            let thread = cx.services.session.create_isolated(start).await?;
             Ok(Step::done([("thread", PortValue::Thread(thread.id().clone()))]))
         })
     }
 }
 
-/// Adds messages to a thread.
-#[derive(Debug)]
-pub(crate) struct InjectNode {
-    config: InjectConfig,
-}
-
-impl InjectNode {
-    pub(crate) fn new(config: &InjectConfig) -> Self {
-        Self { config: config.clone() }
-    }
-
+impl InjectConfig {
     /// Returns the messages, each with an id: those of the author, then those that came in.
-    fn messages(&self, cx: &NodeContext) -> Result<Vec<(String, Message)>, NodeError> {
-        let mut messages = self.config.messages.clone();
+    fn with_ids(&self, cx: &NodeContext) -> Result<Vec<(String, Message)>, NodeError> {
+        let mut messages = self.messages.clone();
         if let Some(came) = cx.data("messages") {
             let came: Vec<Message> = serde_json::from_value(came.clone()).map_err(|err| {
                 NodeError::new(ErrorCode::MessageInvalid, format!("input `messages` has no messages: {err}"))
@@ -95,7 +81,7 @@ impl InjectNode {
     }
 }
 
-impl Node for InjectNode {
+impl Node for InjectConfig {
     fn inputs(&self) -> Vec<Port> {
         vec![
             Port::new("thread", PortType::Thread),
@@ -115,18 +101,18 @@ impl Node for InjectNode {
 
     fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
         Box::pin(async move {
-            let mut messages = self.messages(&cx)?;
-            if self.config.position == Position::Prepend {
+            let mut messages = self.with_ids(&cx)?;
+            if self.position == Position::Prepend {
                 // The last prepended message comes first.
                 messages.reverse();
             }
             let mut injected = 0_u32;
             for (key, message) in messages {
-                let is_new = match self.config.position {
+                let is_new = match self.position {
                     Position::Append => cx.thread.add_once(&key, vec![NewItem::from(message)]).await,
                     Position::Prepend => cx.thread.prepend_once(&key, vec![message]).await,
                 };
-                injected += u32::from(is_new.map_err(error_of)?);
+                injected += u32::from(is_new?);
             }
             let thread = PortValue::Thread(cx.thread.id().clone());
             Ok(Step::done([("thread", thread), ("injected", PortValue::data(injected))]))
@@ -158,7 +144,7 @@ impl Node for ReleaseNode {
             let id = id.unwrap_or_else(|| cx.run.session().main());
             let was_there = match cx.services.session.release(&id).await {
                 Err(SessionError::Store(StoreError::NotFound { .. })) => false,
-                done => done.map_err(error_of)?,
+                done => done?,
             };
             cx.services.forget(&id);
             Ok(Step::done([("was_there", PortValue::data(was_there))]))

@@ -11,19 +11,7 @@ use crate::{
     Node, NodeContext, NodeError, Port, PortType, PortValue, Step, ToolCallConfig, ToolsConfig, Traits,
 };
 
-/// Names tools for model calls.
-#[derive(Debug)]
-pub(crate) struct ToolsNode {
-    names: Vec<String>,
-}
-
-impl ToolsNode {
-    pub(crate) fn new(config: &ToolsConfig) -> Self {
-        Self { names: config.names.clone() }
-    }
-}
-
-impl Node for ToolsNode {
+impl Node for ToolsConfig {
     fn inputs(&self) -> Vec<Port> {
         Vec::new()
     }
@@ -37,17 +25,7 @@ impl Node for ToolsNode {
     }
 }
 
-/// Runs a tool, without a model.
-#[derive(Debug)]
-pub(crate) struct ToolCallNode {
-    tool: String,
-}
-
-impl ToolCallNode {
-    pub(crate) fn new(config: &ToolCallConfig) -> Self {
-        Self { tool: config.tool.clone() }
-    }
-
+impl ToolCallConfig {
     async fn call(&self, cx: &NodeContext) -> Result<Step, NodeError> {
         let arguments = cx.data("arguments").cloned().unwrap_or_else(|| Value::Object(Map::new()));
         let agent = &cx.services.agent;
@@ -55,7 +33,7 @@ impl ToolCallNode {
             Some(answer) => self.approved(decision(&answer.value))?,
             None => false,
         };
-        if !approved && agent.needs_approval(&self.tool, &arguments).map_err(error_of)? {
+        if !approved && agent.needs_approval(&self.tool, &arguments)? {
             let about = json!({"tool": self.tool, "arguments": arguments});
             return Ok(Step::Wait(asked(&self.tool, about)));
         }
@@ -66,21 +44,19 @@ impl ToolCallNode {
             approved,
             cancel: cx.cancel.clone(),
         };
-        let value = agent.call(&cx.thread, request).await.map_err(error_of)?;
+        let value = agent.call(&cx.thread, request).await?;
         Ok(Step::done([("result", PortValue::data(value))]))
     }
 
     fn approved(&self, verdict: Verdict) -> Result<bool, NodeError> {
         match verdict {
             Verdict::Approve => Ok(true),
-            Verdict::Deny { reason } => {
-                Err(error_of(ToolCallError::Denied { tool: self.tool.clone(), reason }))
-            }
+            Verdict::Deny { reason } => Err(ToolCallError::Denied { tool: self.tool.clone(), reason }.into()),
         }
     }
 }
 
-impl Node for ToolCallNode {
+impl Node for ToolCallConfig {
     fn inputs(&self) -> Vec<Port> {
         vec![Port::new("arguments", PortType::OBJECT), Port::new("thread", PortType::Thread)]
     }
@@ -97,8 +73,4 @@ impl Node for ToolCallNode {
     fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
         Box::pin(async move { self.call(&cx).await })
     }
-}
-
-fn error_of(err: ToolCallError) -> NodeError {
-    NodeError::new(err.code(), err.to_string())
 }

@@ -10,7 +10,7 @@ use contexture_compose::BoxFuture;
 use contexture_flow::{Flow, ForgetReport, RunError, RunId, RunList, RunStart, RunStatus};
 use contexture_history::Timestamp;
 use contexture_session::conformance::SystemTime;
-use contexture_session::{DocumentList, Documents, LogKind, LogList, MemoryStore, SessionId, Store, Time};
+use contexture_session::{Documents, LogKind, LogList, MemoryStore, SessionId, Store, Time};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -99,8 +99,7 @@ impl Place {
         let mut held = vec![("run", self.store.logs(list).await.unwrap().len())];
         for kind in ["definition", "cache"] {
             let of = format!("flow.{kind}");
-            let list = DocumentList { kind: of, tenant: None, session: None, after: None, max: 1000 };
-            held.push((kind, self.documents.list(list).await.unwrap().len()));
+            held.push((kind, self.documents.list(of, None, 1000).await.unwrap().len()));
         }
         let some = held.iter().filter(|it| it.1 > 0).map(|(what, n)| format!("{what} {n}"));
         some.collect::<Vec<_>>().join(", ")

@@ -212,7 +212,7 @@ fn a_follower_learns_that_a_run_is_being_deleted() {
         let run = crowd.scene.start(&crowd.flow, "s", json!({})).await;
         crowd.scene.drive(&run).await;
         let (other, session) = (crowd.other.clone(), run.session().clone());
-        crowd.meddler.before("changed", async move {
+        crowd.meddler.before("feed_changed", async move {
             assert!(other.sessions.delete(&session).await.unwrap());
         });
         let heard = crowd.scene.runtime.follow(&run, 0).collect::<Vec<_>>();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use contexture_agent::Secrets;
 use contexture_history::Timestamp;
-use contexture_session::documents::{Document, DocumentKey, DocumentList, Documents, Writes};
+use contexture_session::documents::{Document, DocumentKey, Documents};
 use contexture_session::{Store, StoreError, Tenant};
 
 use super::key::{Key, NewKey, PresentedKey, StoredKey, Token};
@@ -65,8 +65,7 @@ impl Keys {
         let act = AuditEvent::new(actor, "key.created", &stored.key.id).of_tenant(&stored.key.tenant);
         // The act first: what is not on record is not done.
         act.write(&self.store, now).await?;
-        let creates = vec![document(&stored, now)?];
-        self.documents.write(Writes { creates, ..Writes::default() }).await?;
+        self.documents.create(document(&stored, now)?).await?;
         Ok((stored.key, token))
     }
 
@@ -79,17 +78,20 @@ impl Keys {
 
     /// Returns those ids that have no key. An unreadable key exists.
     pub async fn missing<'a>(&self, ids: &'a [String]) -> Result<Vec<&'a str>, StoreError> {
-        let found = self.documents.documents(ids.iter().map(|it| key_of(it)).collect()).await?;
-        let is_there = |id: &str| found.iter().any(|it| it.key.name == id);
-        Ok(ids.iter().map(String::as_str).filter(|it| !is_there(it)).collect())
+        let mut missing = Vec::new();
+        for id in ids {
+            if self.documents.document(key_of(id)).await?.is_none() {
+                missing.push(id.as_str());
+            }
+        }
+        Ok(missing)
     }
 
     /// Revokes a key. A revoked key stays unchanged; an unreadable one is removed, which makes the other keys usable
     /// again. Returns `None` if there is no such key.
     pub async fn revoke(&self, id: &str, actor: &str, now: Timestamp) -> Result<Option<Key>, StoreError> {
-        let found = self.documents.documents(vec![key_of(id)]).await?;
-        let Some(found) = found.first() else { return Ok(None) };
-        let mut stored = match stored(found) {
+        let Some(found) = self.documents.document(key_of(id)).await? else { return Ok(None) };
+        let mut stored = match stored(&found) {
             Ok(stored) => stored,
             Err(_) => return self.remove(id, actor, now).await.map(Some),
         };
@@ -97,8 +99,7 @@ impl Keys {
             stored.key.revoked = Some(now);
             let act = AuditEvent::new(actor, "key.revoked", id).of_tenant(&stored.key.tenant);
             act.write(&self.store, now).await?;
-            let puts = vec![document(&stored, now)?];
-            self.documents.write(Writes { puts, ..Writes::default() }).await?;
+            self.documents.put(document(&stored, now)?).await?;
         }
         Ok(Some(stored.key))
     }
@@ -107,7 +108,7 @@ impl Keys {
     async fn remove(&self, id: &str, actor: &str, now: Timestamp) -> Result<Key, StoreError> {
         let act = AuditEvent::new(actor, "key.removed", id).detail("it could not be read");
         act.write(&self.store, now).await?;
-        self.documents.write(Writes { deletes: vec![key_of(id)], ..Writes::default() }).await?;
+        self.documents.delete(key_of(id)).await?;
         Ok(Key::unreadable(id, now))
     }
 
@@ -115,17 +116,10 @@ impl Keys {
         let mut all = Vec::new();
         let mut after = None;
         loop {
-            let list = DocumentList {
-                kind: KEY.to_owned(),
-                tenant: Some(Tenant::default()),
-                session: None,
-                after,
-                max: PAGE,
-            };
-            let page = self.documents.list(list).await?;
+            let page = self.documents.list(KEY.to_owned(), after, PAGE).await?;
             let is_last = page.len() < PAGE;
             after = page.last().map(|it| it.key.clone());
-            let own = page.iter().filter(|it| it.key.session.is_none());
+            let own = page.iter().filter(|it| it.key.session.is_none() && it.key.tenant == Tenant::default());
             // An unreadable key is an error: otherwise the list might look empty, and everyone would be let in.
             all.extend(own.map(stored).collect::<Result<Vec<_>, _>>()?);
             if is_last {

@@ -1,8 +1,6 @@
 //! Passes of earlier versions: the elements of their lists are documents of the session, under their hashes, and so are
 //! the results of their calls.
 
-use std::collections::BTreeMap;
-
 use contexture_session::documents::{DocumentKey, Documents};
 use contexture_session::{SessionKey, StoreError};
 use serde_json::Value;
@@ -22,8 +20,7 @@ pub(super) async fn result(
     session: &SessionKey,
     key: &str,
 ) -> Result<Option<String>, StoreError> {
-    let found = documents.documents(vec![key_of(session, RESULT, key)]).await?;
-    Ok(found.into_iter().next().map(|it| it.data))
+    Ok(documents.document(key_of(session, RESULT, key)).await?.map(|it| it.data))
 }
 
 /// Puts the elements back into a document. Returns whether all of them are there.
@@ -35,13 +32,13 @@ pub(super) async fn join(
     let paths = ["/request/messages", "/request/tools", "/explanation/parts"];
     for path in paths {
         let Some(list) = document.pointer_mut(path).and_then(Value::as_array_mut) else { continue };
-        let hashes = list.iter().filter_map(Value::as_str).map(|it| key_of(session, CHUNK, it));
-        let found = documents.documents(hashes.collect()).await?;
-        let found: BTreeMap<String, String> = found.into_iter().map(|it| (it.key.name, it.data)).collect();
-        let whole = |hash: &Value| serde_json::from_str(found.get(hash.as_str()?)?).ok();
-        match list.iter().map(whole).collect::<Option<Vec<Value>>>() {
-            Some(whole) => *list = whole,
-            None => return Ok(false),
+        for element in list {
+            let key = key_of(session, CHUNK, element.as_str().unwrap_or_default());
+            let found = documents.document(key).await?;
+            match found.and_then(|it| serde_json::from_str(&it.data).ok()) {
+                Some(whole) => *element = whole,
+                None => return Ok(false),
+            }
         }
     }
     Ok(true)

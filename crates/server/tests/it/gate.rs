@@ -3,7 +3,7 @@
 use contexture::SystemTime;
 use contexture_history::Timestamp;
 use contexture_server::{Keys, NewKey};
-use contexture_session::documents::{Document, DocumentKey, Writes};
+use contexture_session::documents::{Document, DocumentKey};
 use contexture_session::{Tenant, Time};
 use serde_json::json;
 
@@ -204,14 +204,14 @@ async fn a_key_that_is_revoked_opens_nothing_soon() {
 /// Changes what the store has of a key.
 async fn tamper(ground: &Ground, id: &str, data: Option<&str>) {
     let key = DocumentKey::of_tenant(&Tenant::default(), "key", id);
-    let writes = match data {
-        None => Writes { deletes: vec![key], ..Writes::default() },
+    let changed = match data {
+        None => ground.documents.delete(key).await,
         Some(data) => {
-            let puts = vec![Document { key, at: SystemTime.now(), data: data.to_owned() }];
-            Writes { puts, ..Writes::default() }
+            let document = Document { key, at: SystemTime.now(), data: data.to_owned() };
+            ground.documents.put(document).await
         }
     };
-    ground.documents.write(writes).await.unwrap();
+    changed.unwrap();
 }
 
 /// Asks for three seconds, longer than keys are remembered, and returns the different answers.

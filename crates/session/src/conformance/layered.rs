@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use contexture_history::{Item, Seq, Timestamp};
 
-use crate::documents::{Document, DocumentKey, DocumentList, Documents, Writes};
+use crate::documents::{Document, DocumentKey, Documents};
 use crate::store::{
     Append, Appended, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogList, NewLog, NewSession,
-    SessionInfo, Span, Store, StoreFuture, ThreadInfo, UnfinishedText, Usage,
+    SessionInfo, Span, Store, StoreFuture, UnfinishedText, Usage,
 };
 use crate::{Search, SearchHit, SessionId, SessionKey, Tenant, ThreadId, ThreadKey};
 
@@ -57,7 +57,6 @@ impl<S: Store, I: Interference> Log for Layered<S, I> {
         false head(key: ThreadKey) -> Option<LogHead>;
         false read(key: ThreadKey, span: Span) -> Vec<Item>;
         false turn_with_key(key: ThreadKey, idempotency_key: String) -> Option<KeyedTurn>;
-        false changed(key: ThreadKey, after: Seq) -> ();
         true save(key: ThreadKey, fence: Fence, text: UnfinishedText) -> ();
         false saved(session: SessionKey) -> Vec<(ThreadId, UnfinishedText)>;
         false feed(session: SessionKey, after: u64, max: usize) -> Vec<FeedItem>;
@@ -78,10 +77,8 @@ impl<S: Store, I: Interference> Store for Layered<S, I> {
         true prune_journals(name: String, before: Timestamp, max: usize) -> u64;
         false search(key: ThreadKey, search: Search) -> Vec<SearchHit>;
         false sessions(tenant: Tenant, after: Option<SessionId>, max: usize) -> Vec<SessionInfo>;
-        false threads(session: SessionKey) -> Vec<ThreadInfo>;
         true delete_session(session: SessionKey) -> bool;
         true delete_log(key: ThreadKey) -> bool;
-        false blob(tenant: Tenant, hash: String) -> Option<String>;
         false usage(tenant: Tenant) -> Usage;
         true vacuum() -> ();
     }
@@ -89,9 +86,11 @@ impl<S: Store, I: Interference> Store for Layered<S, I> {
 
 impl<S: Documents, I: Interference> Documents for Layered<S, I> {
     pass_on! {
-        true write(writes: Writes) -> ();
-        false documents(keys: Vec<DocumentKey>) -> Vec<Document>;
-        false list(list: DocumentList) -> Vec<Document>;
+        true put(document: Document) -> ();
+        true create(document: Document) -> ();
+        true delete(key: DocumentKey) -> ();
+        false document(key: DocumentKey) -> Option<Document>;
+        false list(kind: String, after: Option<DocumentKey>, max: usize) -> Vec<Document>;
         true prune(kind: String, before: Timestamp, max: usize) -> u64;
     }
 }

@@ -154,6 +154,12 @@ pub async fn a_session_wakes_who_waits(open: Open) {
     tokio::time::sleep(Duration::from_millis(30)).await;
     other.save(it.key.clone(), fence, UnfinishedText::default()).await.expect("it is saved");
     waiting.await.expect("it ends").expect("in time").expect("the store answers");
+    let waiting = woken(end + 1);
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    assert!(other.delete_session(it.session.clone()).await.expect("the store answers"));
+    waiting.await.expect("it ends").expect("in time").expect("the store answers");
+    let missing = woken(end + 1).await.expect("it ends").expect("at once: there is no session");
+    assert!(matches!(missing, Err(StoreError::NotFound { what: "session", .. })), "{missing:?}");
 }
 
 /// A log has the text that its writer saved last; a writer that was taken over saves nothing.

@@ -39,9 +39,9 @@ pub use contract::{
     nothing_of_a_tenant_is_visible_to_another, sessions_are_listed, spans_return_what_they_say,
 };
 pub use documents::{
-    OpenDocuments, Opened, documents_are_listed, documents_are_written, documents_have_any_name,
-    nothing_stays_behind_a_deleted_session, old_documents_are_forgotten,
-    what_belongs_to_a_session_goes_with_it, writes_are_all_or_nothing, writes_require_documents,
+    OpenDocuments, Opened, documents_are_created_once, documents_are_listed, documents_are_written,
+    documents_have_any_name, nothing_stays_behind_a_deleted_session, old_documents_are_forgotten,
+    what_belongs_to_a_session_goes_with_it,
 };
 pub use layered::{Interference, Layered, Operation};
 pub use life::{
@@ -108,9 +108,9 @@ macro_rules! store_conformance {
 macro_rules! documents_conformance {
     ($opener:path) => {
         $crate::store_conformance!(@each $opener:
-            documents_are_listed, documents_are_written, documents_have_any_name,
+            documents_are_created_once, documents_are_listed, documents_are_written, documents_have_any_name,
             nothing_stays_behind_a_deleted_session, old_documents_are_forgotten,
-            what_belongs_to_a_session_goes_with_it, writes_are_all_or_nothing, writes_require_documents
+            what_belongs_to_a_session_goes_with_it
         );
     };
 }

@@ -91,7 +91,7 @@ pub async fn a_scratch_thread_leaves_no_trace(open: Open) {
     for n in 0..5 {
         main.add_message(Message::user(format!("m{n}"))).await.expect("an append");
     }
-    let scratch = main.scratch().expect("a scratch thread");
+    let scratch = main.scratch();
     main.add_message(Message::user("later")).await.expect("an append");
     begun(&scratch, "tried").await.complete(Vec::new()).await.expect("an append");
     let all = scratch.all(None).await.expect("the store answers");

@@ -13,7 +13,7 @@ use super::{LiveThread, WriteGuard};
 use crate::log::draft::{Draft, LOST, ended};
 use crate::log::notes::is_stop_request;
 use crate::store::{Fence, Guard, pages};
-use crate::{NewItem, SessionError, SessionKey, State, StoreError};
+use crate::{NewItem, SessionError, State, StoreError};
 
 impl LiveThread {
     /// Records the in-flight turn as interrupted if its writer was lost, as the next writer would.
@@ -87,8 +87,7 @@ impl LiveThread {
     /// Returns the text that a lost writer saved of an answer that the log does not have.
     async fn saved_text(&self, turn: TurnNo) -> Result<Option<NewItem>, StoreError> {
         let store = &self.shared.store;
-        let session = SessionKey { tenant: self.key.tenant.clone(), session: self.key.thread.session() };
-        let saved = store.saved(session).await?;
+        let saved = store.saved(self.key.session()).await?;
         let saved = saved.into_iter().find(|(thread, text)| *thread == self.key.thread && text.turn == turn);
         let Some((_, saved)) = saved.filter(|(_, it)| !it.text.trim().is_empty()) else { return Ok(None) };
         let mut since = pages::items_after(&**store, self.key.clone(), saved.end);

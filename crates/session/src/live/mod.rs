@@ -20,7 +20,8 @@ use crate::config::{Policy, Ports, SessionConfig};
 use crate::log::draft::Draft;
 use crate::store::surely::append_surely;
 use crate::store::{Append, Fence, Guard, Head, LogState, Store};
-use crate::view::{changes_view, load};
+use crate::view::changes_view;
+use crate::view::load::StoredThread;
 use crate::{NewItem, SessionError, SessionKey, Snapshot, State, StoreError, ThreadKey};
 
 /// Longer conversations are not kept in memory for their next use.
@@ -43,6 +44,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    pub(crate) fn new(store: Arc<dyn Store>, ports: Ports, config: SessionConfig, owner: Arc<str>) -> Self {
+        let counter = Arc::from(ports.counter.profile().name);
+        let (live, recent) = (StdMutex::default(), StdMutex::default());
+        Self { store, ports, config, owner, counter, live, recent }
+    }
+
     /// Returns a thread as this process knows it; it is loaded from the store if this process has no handle to it.
     pub(crate) async fn live(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<LiveThread>, StoreError> {
         if let Some(live) = self.open_thread(&key) {
@@ -150,42 +157,44 @@ pub(crate) struct Writer {
     is_stale: bool,
 }
 
+impl Writer {
+    /// Returns the guard of a write after which this process holds no lease.
+    pub(crate) fn releasing(&self) -> Guard {
+        self.fence.map_or(Guard::Free, |fence| Guard::Release { fence })
+    }
+}
+
 /// The right to write to a thread from this process.
 pub(crate) type WriteGuard = OwnedMutexGuard<Writer>;
 
 impl LiveThread {
     /// Reads a thread from the store.
     async fn open(shared: Arc<Shared>, key: ThreadKey) -> Result<LiveThread, StoreError> {
-        let snapshot =
-            RwLock::new(Arc::new(load::snapshot(&*shared.store, &key, shared.config.history_window).await?));
-        let writer = Arc::new(Mutex::new(Writer::default()));
-        let memory = RwLock::default();
-        let (waiting, is_scratch) = (AtomicUsize::new(0), false);
-        Ok(LiveThread { shared, key, writer, waiting, is_scratch, snapshot, memory })
+        let stored = StoredThread { store: &*shared.store, key: &key };
+        let snapshot = stored.snapshot(shared.config.history_window).await?;
+        Ok(LiveThread::new(shared, key, Arc::new(snapshot)))
+    }
+
+    fn new(shared: Arc<Shared>, key: ThreadKey, snapshot: Arc<Snapshot>) -> LiveThread {
+        let (snapshot, memory) = (RwLock::new(snapshot), RwLock::default());
+        let (writer, waiting, is_scratch) = (Arc::default(), AtomicUsize::new(0), false);
+        LiveThread { shared, key, writer, waiting, is_scratch, snapshot, memory }
     }
 
     /// Returns a private thread that starts with this snapshot of another one.
     pub(crate) fn detached(of: &LiveThread, store: Arc<dyn Store>, snapshot: Arc<Snapshot>) -> LiveThread {
-        let Shared { ports, config, owner, counter, .. } = &*of.shared;
-        let (ports, config) = (ports.clone(), config.clone());
-        let (owner, counter, live) = (Arc::clone(owner), Arc::clone(counter), StdMutex::default());
+        let Shared { ports, config, owner, .. } = &*of.shared;
+        let shared = Shared::new(store, ports.clone(), config.clone(), Arc::clone(owner));
         LiveThread {
-            shared: Arc::new(Shared {
-                store,
-                ports,
-                config,
-                owner,
-                counter,
-                live,
-                recent: StdMutex::default(),
-            }),
-            key: of.key.clone(),
-            writer: Arc::default(),
-            waiting: AtomicUsize::new(0),
             is_scratch: true,
-            snapshot: RwLock::new(snapshot),
             memory: RwLock::new(of.memory()),
+            ..LiveThread::new(Arc::new(shared), of.key.clone(), snapshot)
         }
+    }
+
+    /// Returns the thread as its store has it.
+    pub(crate) fn stored(&self) -> StoredThread<'_> {
+        StoredThread { store: &*self.shared.store, key: &self.key }
     }
 
     /// Returns the newest snapshot.
@@ -208,9 +217,8 @@ impl LiveThread {
     /// Reloads the thread. Only the holder of the writer lock may call it; otherwise an append of this process would
     /// be lost from the snapshot.
     pub(crate) async fn refresh(&self, _writer: &WriteGuard) -> Result<(), StoreError> {
-        let Shared { store, config, .. } = &*self.shared;
-        if let Some(newer) = load::newer(&**store, &self.key, &self.snapshot(), config.history_window).await?
-        {
+        let window = self.shared.config.history_window;
+        if let Some(newer) = self.stored().newer(&self.snapshot(), window).await? {
             self.set_snapshot(newer);
         }
         Ok(())
@@ -252,19 +260,29 @@ impl LiveThread {
         Some(QueueSlot(&self.waiting))
     }
 
-    /// Appends the items that `draft` makes from the newest state, waiting for writers of other processes.
+    /// Appends the items that `draft` makes from the newest state, waiting for writers of other processes; nothing if
+    /// the key was used before. Returns whether they were written now.
     pub(crate) async fn write(
         &self,
         writer: &mut WriteGuard,
         policy: Policy,
+        key: Option<&str>,
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
-    ) -> Result<Arc<Snapshot>, SessionError> {
+    ) -> Result<bool, SessionError> {
         let mut backoff = Backoff::new(&self.shared.config);
         loop {
-            let guard = writer.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
-            match self.append_next(writer, guard, &draft).await {
+            if let Some(key) = key {
+                // The snapshot must not be older than the key lookup that follows.
+                self.refresh_if_stale(writer).await?;
+                if self.shared.store.turn_with_key(self.key.clone(), key.to_owned()).await?.is_some() {
+                    // Another process may have written it; the caller expects to see it.
+                    self.refresh(writer).await?;
+                    return Ok(false);
+                }
+            }
+            match self.append_next(writer, writer.releasing(), &draft).await {
                 Err(SessionError::Store(err)) => self.recover(writer, policy, &mut backoff, err).await?,
-                done => return done.map(|()| self.snapshot()),
+                done => return done.map(|()| true),
             }
         }
     }
@@ -339,13 +357,10 @@ impl LiveThread {
         let must_reload = items.iter().any(|it| changes_view(it, snapshot.state()));
         let next = snapshot.with(&items, self.shared.config.history_window);
         let append = Append {
-            expected: Some(snapshot.state().end),
             nonce: self.shared.ports.names.next(),
             state: Some(LogState::from(next.state())),
-            guard,
             keys: Append::keys_of(&items),
-            items,
-            lazy: false,
+            ..Append::new(Some(snapshot.state().end), items, guard)
         };
         writer.is_stale = true;
         let Shared { store, ports, .. } = &*self.shared;
@@ -371,9 +386,8 @@ impl LiveThread {
             let expected = Some(state.end);
             let items = self.items(state.end, vec![(turn, item.clone())]);
             items.iter().for_each(|it| state.apply(it));
-            let state = Some(LogState::from(&state));
-            let (guard, keys, nonce) = (Guard::Any, Vec::new(), nonce.clone());
-            let append = Append { expected, nonce, items, state, guard, keys, lazy: false };
+            let (state, nonce) = (Some(LogState::from(&state)), nonce.clone());
+            let append = Append { nonce, state, ..Append::new(expected, items, Guard::Any) };
             match store.append(self.key.clone(), append).await {
                 Err(StoreError::Conflict { .. }) => {}
                 done => return Ok(done.map(|_| ())?),

@@ -1,6 +1,7 @@
 //! A store in memory: for tests, and for conversations that need not survive.
 
 mod documents;
+mod older;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use contexture_history::{Item, Seq, Timestamp};
 use tokio::sync::watch;
 
-use crate::codec::{self, Row};
+use self::older::OlderItems;
+use crate::codec;
 use crate::search::{self, Search, SearchHit};
 use crate::store::{
-    Append, Appended, DueKind, FeedItem, Fence, Guard, KeyedTurn, Lease, Log, LogHead, LogKind, LogList,
-    LogState, NewLog, NewSession, SessionInfo, Span, Store, StoreFuture, ThreadInfo, UnfinishedText, Usage,
+    Append, Appended, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogKind, LogList, LogState,
+    NewLog, SessionInfo, Span, Store, StoreFuture, ThreadInfo, UnfinishedText, Usage,
 };
-use crate::{BackwardScan, SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey, Time};
-use crate::{LeaseRefusal, LeaseRow};
+use crate::{
+    BackwardScan, LeaseRow, SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey, Time,
+};
 
 /// A store in memory. Clones share it.
 ///
@@ -51,6 +54,8 @@ struct LogRow {
     state: String,
     lease: LeaseRow,
     items: Vec<Item>,
+    /// The items before those, if they are in another store.
+    older: Option<Arc<OlderItems>>,
     /// The appends with a nonce, by the position before their first item.
     landed: BTreeMap<Seq, (String, Appended)>,
     unfinished: Option<UnfinishedText>,
@@ -65,19 +70,23 @@ impl MemoryStore {
         Self { inner: Arc::default(), changes: Arc::new(watch::channel(()).0), time }
     }
 
-    /// Returns a store with one thread that has a state but whose items live elsewhere.
+    /// Returns a store with one thread that continues one of another store. Its earlier items stay there.
     pub(crate) fn continuing(
         time: Arc<dyn Time>,
-        session: &SessionId,
         key: &ThreadKey,
         state: &State,
+        before: Arc<dyn Store>,
     ) -> Self {
-        let session = SessionKey { tenant: key.tenant.clone(), session: session.clone() };
-        let mut log = NewLog::isolated(session, key.thread.clone(), state.updated);
+        let created = state.updated;
+        let mut log = NewLog::isolated(key.session(), key.thread.clone(), created);
         log.state = LogState::from(state);
         log.archived = search::ranges_of(&state.archives);
+        let older = Some(Arc::new(OlderItems::new(before, key.clone(), state.clone())));
         let store = Self::new(time);
-        store.lock().logs.insert(key.clone(), LogRow::new(log, Vec::new()));
+        let mut inner = store.lock();
+        inner.sessions.insert(key.session(), SessionRow { label: None, created });
+        inner.logs.insert(key.clone(), LogRow { older, ..LogRow::new(log, Vec::new()) });
+        drop(inner);
         store
     }
 
@@ -85,18 +94,18 @@ impl MemoryStore {
         // Every change is made after its checks, in one go: a panic elsewhere leaves nothing half done.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn append_now(&self, key: &ThreadKey, append: Append) -> Result<Appended, StoreError> {
+impl Inner {
+    fn append(&mut self, key: &ThreadKey, append: Append, now: Timestamp) -> Result<Appended, StoreError> {
         append.check(key)?;
-        let now = self.time.now();
-        let mut inner = self.lock();
-        let log = inner.log_mut(key)?;
+        let log = self.log_mut(key)?;
         let end = log.end();
         let expected = append.expected.unwrap_or(end);
         if let Some(appended) = log.landed(expected, &append.nonce) {
             return Ok(appended);
         }
-        let lease = log.lease.admit(&append.guard, now).map_err(|it| refused(key, it))?;
+        let lease = log.lease.admit(key, &append.guard, now)?;
         if end != expected {
             return Err(StoreError::Conflict { thread: key.thread.to_string(), expected, found: end });
         }
@@ -109,60 +118,59 @@ impl MemoryStore {
         let items: Vec<Item> = positions.zip(append.items).map(|(seq, it)| Item { seq, ..it }).collect();
         log.extend(items.clone(), append.state);
         let (end, is_numbered) = (log.end(), log.info.kind.is_numbered());
-        let session = SessionKey { tenant: key.tenant.clone(), session: log.info.session.clone() };
-        let number = if is_numbered { inner.number(session, &key.thread, &items) } else { 0 };
+        let number = if is_numbered { self.number(key.session(), &key.thread, &items) } else { 0 };
         let appended = Appended { end, fence, number };
-        inner.log_mut(key)?.landed.insert(expected, (append.nonce, appended));
-        drop(inner);
-        self.changes.send_replace(());
+        self.log_mut(key)?.landed.insert(expected, (append.nonce, appended));
         Ok(appended)
     }
 
-    fn lease_now(&self, key: &ThreadKey, guard: &Guard) -> Result<Option<Fence>, StoreError> {
-        let now = self.time.now();
-        let mut inner = self.lock();
-        let log = inner.log_mut(key)?;
-        log.lease = log.lease.admit(guard, now).map_err(|it| refused(key, it))?;
+    fn lease(&mut self, key: &ThreadKey, guard: &Guard, now: Timestamp) -> Result<Option<Fence>, StoreError> {
+        let log = self.log_mut(key)?;
+        log.lease = log.lease.admit(key, guard, now)?;
         Ok(log.lease.fence_of(guard))
     }
 
-    /// Waits until something is true that a change may bring about.
-    async fn wait(
-        &self,
-        mut is_there: impl FnMut(&Inner) -> Result<bool, StoreError>,
-    ) -> Result<(), StoreError> {
-        // Subscribed before looking: what is appended in between is not missed.
-        let mut changes = self.changes.subscribe();
-        while !is_there(&self.lock())? {
-            if changes.changed().await.is_err() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn save_now(&self, key: &ThreadKey, fence: Fence, text: UnfinishedText) -> Result<(), StoreError> {
-        let mut inner = self.lock();
-        let log = inner.log_mut(key)?;
+    fn save(&mut self, key: &ThreadKey, fence: Fence, text: UnfinishedText) -> Result<(), StoreError> {
+        let log = self.log_mut(key)?;
         if !log.lease.is_held_as(fence) {
-            return Err(refused(key, LeaseRefusal::Fenced(fence)));
+            return Err(StoreError::fenced(key, fence));
         }
         log.unfinished = Some(text);
-        drop(inner);
-        self.changes.send_replace(());
         Ok(())
     }
-}
 
-fn refused(key: &ThreadKey, refused: LeaseRefusal) -> StoreError {
-    let thread = key.thread.to_string();
-    match refused {
-        LeaseRefusal::Held => StoreError::Held { thread },
-        LeaseRefusal::Fenced(fence) => StoreError::Fenced { thread, fence },
+    fn fork(&mut self, from: &ThreadKey, log: NewLog) -> Result<(), StoreError> {
+        let source = self.log(from)?;
+        if from.tenant != log.session.tenant {
+            return Err(StoreError::no_thread(&from.thread));
+        }
+        if source.older.is_some() {
+            let (place, detail) = ("a scratch thread".to_owned(), "it can't be forked".to_owned());
+            return Err(StoreError::Unavailable { place, detail });
+        }
+        if log.state.end > source.end() {
+            let detail = format!("a copy up to {} of a log that ends at {}", log.state.end, source.end());
+            return Err(StoreError::malformed(from, detail));
+        }
+        let items = source.items.iter().take_while(|it| it.seq <= log.state.end).cloned().collect();
+        self.create_log(log, items)
     }
-}
 
-impl Inner {
+    fn delete_session(&mut self, session: &SessionKey) -> bool {
+        let gone: BTreeSet<ThreadKey> = self.logs_of(session).map(|(key, _)| key.clone()).collect();
+        self.logs.retain(|key, _| !gone.contains(key));
+        self.feeds.remove(session);
+        self.forget_documents(session);
+        self.sessions.remove(session).is_some()
+    }
+
+    fn delete_log(&mut self, key: &ThreadKey) -> Result<bool, StoreError> {
+        match self.logs.get(key).map(|it| it.info.kind) {
+            Some(LogKind::Main) => Err(StoreError::IsMain { thread: key.thread.to_string() }),
+            _ => Ok(self.logs.remove(key).is_some()),
+        }
+    }
+
     fn log(&self, key: &ThreadKey) -> Result<&LogRow, StoreError> {
         self.logs.get(key).ok_or_else(|| StoreError::no_thread(&key.thread))
     }
@@ -193,29 +201,28 @@ impl Inner {
         self.feeds.get(session).map_or(0, |it| it.len() as u64)
     }
 
-    fn create_session(&mut self, session: NewSession) -> Result<(), StoreError> {
-        let NewSession { key, label, at } = session;
-        let main = key.main();
-        if self.sessions.contains_key(&key) || self.logs.contains_key(&main) {
-            return Err(StoreError::Exists { what: "session", id: key.session.to_string() });
+    fn check_session(&self, session: &SessionKey) -> Result<(), StoreError> {
+        match self.sessions.contains_key(session) {
+            true => Ok(()),
+            false => Err(StoreError::no_session(&session.session)),
         }
-        let log = NewLog::isolated(key.clone(), main.thread.clone(), at);
-        let log = NewLog { kind: LogKind::Main, label: label.clone(), ..log };
-        self.logs.insert(main, LogRow::new(log, Vec::new()));
-        self.sessions.insert(key, SessionRow { label, created: at });
-        Ok(())
     }
 
     fn create_log(&mut self, mut log: NewLog, copied: Vec<Item>) -> Result<(), StoreError> {
-        if !self.sessions.contains_key(&log.session) {
-            return Err(StoreError::NotFound { what: "session", id: log.session.session.to_string() });
-        }
         let key = log.key();
+        if log.kind == LogKind::Main {
+            if self.sessions.contains_key(&log.session) || self.logs.contains_key(&key) {
+                return Err(log.exists());
+            }
+            let row = SessionRow { label: log.label.clone(), created: log.at };
+            self.sessions.insert(log.session.clone(), row);
+        }
+        self.check_session(&log.session)?;
         let has_start_key = |(other, row): (&ThreadKey, &LogRow)| {
             log.start_key.is_some() && other.tenant == key.tenant && row.start_key == log.start_key
         };
         if self.logs.contains_key(&key) || self.logs.iter().any(has_start_key) {
-            return Err(StoreError::Exists { what: "thread", id: key.thread.to_string() });
+            return Err(log.exists());
         }
         let items = std::mem::take(&mut log.items);
         if log.kind.is_numbered() {
@@ -283,20 +290,12 @@ impl Inner {
         }
     }
 
-    fn rows(&self, tenant: &Tenant) -> Vec<Row> {
-        let logs = self.logs.iter().filter(|(key, _)| key.tenant == *tenant);
-        logs.filter_map(|(_, log)| codec::encode(&log.items).ok()).flatten().collect()
-    }
-
     fn usage(&self, tenant: &Tenant) -> Usage {
-        let logs = self.logs.iter().filter(|(key, log)| key.tenant == *tenant && log.info.kind.is_thread());
-        let logs: Vec<&LogRow> = logs.map(|it| it.1).collect();
-        let blobs: BTreeMap<String, u64> = self
-            .rows(tenant)
-            .into_iter()
-            .flat_map(|row| row.blobs)
-            .map(|blob| (blob.place.hash, blob.text.len() as u64))
-            .collect();
+        let logs: Vec<&LogRow> = self.logs.values().filter(|it| it.tenant == *tenant).collect();
+        let rows = logs.iter().filter_map(|it| codec::encode(&it.items).ok()).flatten();
+        let blobs: BTreeMap<String, u64> =
+            rows.flat_map(|row| row.blobs).map(|blob| (blob.place.hash, blob.text.len() as u64)).collect();
+        let logs: Vec<&LogRow> = logs.into_iter().filter(|it| it.info.kind.is_thread()).collect();
         Usage {
             sessions: self.sessions.keys().filter(|it| it.tenant == *tenant).count() as u64,
             threads: logs.len() as u64,
@@ -328,6 +327,7 @@ impl LogRow {
             state: String::new(),
             lease: LeaseRow::default(),
             items,
+            older: None,
             landed: BTreeMap::new(),
             unfinished: None,
             archived: log.archived,
@@ -380,209 +380,131 @@ impl LogRow {
     }
 
     fn head(&self, now: Timestamp) -> LogHead {
-        let live = self.lease.is_live(now);
-        let lease = self.lease.owner.as_ref().map(|owner| Lease {
-            owner: Arc::clone(owner),
-            fence: self.lease.fence,
-            live,
-        });
-        LogHead { tenant: self.tenant.clone(), info: self.info.clone(), state: self.state.clone(), lease }
+        let (tenant, info, state) = (self.tenant.clone(), self.info.clone(), self.state.clone());
+        LogHead { tenant, info, state, lease: self.lease.lease_at(now) }
     }
 }
 
+/// Makes methods that look at what there is at one moment.
+macro_rules! reads {
+    ($inner:ident, $now:ident; $($name:ident($($arg:ident: $of:ty),*) -> $result:ty = $found:expr;)*) => {
+        $(
+            fn $name(&self, $($arg: $of),*) -> StoreFuture<'_, $result> {
+                Box::pin(async move {
+                    let ($now, $inner) = (self.time.now(), self.lock());
+                    let _ = ($now, &$inner);
+                    Ok($found)
+                })
+            }
+        )*
+    };
+}
+
+/// Makes methods that change something in one go, and wake all that wait.
+macro_rules! writes {
+    ($inner:ident, $now:ident; $($name:ident($($arg:ident: $of:ty),*) -> $result:ty = $done:expr;)*) => {
+        $(
+            fn $name(&self, $($arg: $of),*) -> StoreFuture<'_, $result> {
+                Box::pin(async move {
+                    let ($now, mut $inner) = (self.time.now(), self.lock());
+                    let _ = $now;
+                    let done: Result<$result, StoreError> = $done;
+                    drop($inner);
+                    self.changes.send_replace(());
+                    done
+                })
+            }
+        )*
+    };
+}
+pub(super) use {reads, writes};
+
 impl Log for MemoryStore {
-    fn append(&self, key: ThreadKey, append: Append) -> StoreFuture<'_, Appended> {
-        Box::pin(async move { self.append_now(&key, append) })
+    writes! { inner, now;
+        append(key: ThreadKey, append: Append) -> Appended = inner.append(&key, append, now);
+        lease(key: ThreadKey, guard: Guard) -> Option<Fence> = inner.lease(&key, &guard, now);
+        save(key: ThreadKey, fence: Fence, text: UnfinishedText) -> () = inner.save(&key, fence, text);
     }
 
-    fn lease(&self, key: ThreadKey, guard: Guard) -> StoreFuture<'_, Option<Fence>> {
-        Box::pin(async move { self.lease_now(&key, &guard) })
-    }
-
-    fn head(&self, key: ThreadKey) -> StoreFuture<'_, Option<LogHead>> {
-        Box::pin(async move {
-            let now = self.time.now();
-            Ok(self.lock().logs.get(&key).map(|it| it.head(now)))
-        })
+    reads! { inner, now;
+        head(key: ThreadKey) -> Option<LogHead> = inner.logs.get(&key).map(|it| it.head(now));
+        turn_with_key(key: ThreadKey, idempotency_key: String) -> Option<KeyedTurn>
+            = inner.log(&key)?.keys.get(&idempotency_key).copied();
+        saved(session: SessionKey) -> Vec<(ThreadId, UnfinishedText)> = {
+            let saved = inner.logs_of(&session).filter_map(|(key, it)| Some((key, it.unfinished.clone()?)));
+            saved.map(|(key, text)| (key.thread.clone(), text)).collect()
+        };
+        feed(session: SessionKey, after: u64, max: usize) -> Vec<FeedItem> = inner.feed(&session, after, max);
+        number_at(key: ThreadKey, seq: Seq) -> Option<u64> = {
+            let mut numbered = (1..).zip(inner.feeds.get(&key.session()).into_iter().flatten());
+            numbered.find(|(_, it)| **it == (key.thread.clone(), seq)).map(|(number, _)| number)
+        };
+        feed_end(session: SessionKey) -> u64 = inner.feed_end(&session);
+        due(kind: DueKind, after: Option<ThreadKey>, max: usize) -> Vec<ThreadKey>
+            = inner.due(kind, after.as_ref(), now, max);
     }
 
     fn read(&self, key: ThreadKey, span: Span) -> StoreFuture<'_, Vec<Item>> {
-        Box::pin(async move { Ok(self.lock().log(&key)?.read(&span)) })
-    }
-
-    fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>> {
-        Box::pin(async move { Ok(self.lock().log(&key)?.keys.get(&idempotency_key).copied()) })
-    }
-
-    fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.wait(|inner| Ok(inner.log(&key)?.end() > after)).await })
-    }
-
-    fn save(&self, key: ThreadKey, fence: Fence, text: UnfinishedText) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.save_now(&key, fence, text) })
-    }
-
-    fn saved(&self, session: SessionKey) -> StoreFuture<'_, Vec<(ThreadId, UnfinishedText)>> {
         Box::pin(async move {
-            let inner = self.lock();
-            let saved = inner.logs_of(&session).filter_map(|(key, it)| Some((key, it.unfinished.clone()?)));
-            Ok(saved.map(|(key, text)| (key.thread.clone(), text)).collect())
+            let (older, own) = match self.lock().log(&key)? {
+                LogRow { older: Some(older), items, .. } => (Arc::clone(older), items.clone()),
+                log => return Ok(log.read(&span)),
+            };
+            older.read(&span, own).await
         })
-    }
-
-    fn feed(&self, session: SessionKey, after: u64, max: usize) -> StoreFuture<'_, Vec<FeedItem>> {
-        Box::pin(async move { Ok(self.lock().feed(&session, after, max)) })
-    }
-
-    fn number_at(&self, key: ThreadKey, seq: Seq) -> StoreFuture<'_, Option<u64>> {
-        Box::pin(async move {
-            let inner = self.lock();
-            let session = SessionKey { tenant: key.tenant.clone(), session: key.thread.session() };
-            let mut numbered = (1..).zip(inner.feeds.get(&session).into_iter().flatten());
-            Ok(numbered.find(|(_, it)| **it == (key.thread.clone(), seq)).map(|(number, _)| number))
-        })
-    }
-
-    fn feed_end(&self, session: SessionKey) -> StoreFuture<'_, u64> {
-        Box::pin(async move { Ok(self.lock().feed_end(&session)) })
     }
 
     fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let mut is_first = true;
-            let is_there = |inner: &Inner| {
-                let is_woken = !std::mem::replace(&mut is_first, false);
-                Ok(is_woken || inner.feed_end(&session) > after)
-            };
-            self.wait(is_there).await
+            // Subscribed before looking: what is appended in between is not missed.
+            let mut changes = self.changes.subscribe();
+            {
+                let inner = self.lock();
+                inner.check_session(&session)?;
+                if inner.feed_end(&session) > after {
+                    return Ok(());
+                }
+            }
+            // The sender lives as long as this store.
+            let _ = changes.changed().await;
+            Ok(())
         })
-    }
-
-    fn due(&self, kind: DueKind, after: Option<ThreadKey>, max: usize) -> StoreFuture<'_, Vec<ThreadKey>> {
-        Box::pin(async move { Ok(self.lock().due(kind, after.as_ref(), self.time.now(), max)) })
     }
 }
 
 impl Store for MemoryStore {
-    fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.lock().create_session(session) })
+    writes! { inner, now;
+        create_log(log: NewLog) -> () = log.check().and_then(|()| inner.create_log(log, Vec::new()));
+        fork(from: ThreadKey, log: NewLog) -> () = inner.fork(&from, log);
+        prune_journals(name: String, before: Timestamp, max: usize) -> u64
+            = Ok(inner.prune_journals(&name, before, max));
+        delete_session(session: SessionKey) -> bool = Ok(inner.delete_session(&session));
+        delete_log(key: ThreadKey) -> bool = inner.delete_log(&key);
     }
 
-    fn create_log(&self, log: NewLog) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            log.check()?;
-            self.lock().create_log(log, Vec::new())?;
-            self.changes.send_replace(());
-            Ok(())
-        })
-    }
-
-    fn fork(&self, from: ThreadKey, log: NewLog) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            if from.tenant != log.session.tenant {
-                return Err(StoreError::no_thread(&from.thread));
-            }
-            let mut inner = self.lock();
-            let source = inner.log(&from)?;
-            if log.state.end > source.end() {
-                let detail = format!("a copy up to {} of a log that ends at {}", log.state.end, source.end());
-                return Err(StoreError::Malformed { thread: from.thread.to_string(), detail });
-            }
-            let items = source.items.iter().take_while(|it| it.seq <= log.state.end).cloned().collect();
-            inner.create_log(log, items)
-        })
-    }
-
-    fn log_with_start_key(&self, tenant: Tenant, start_key: String) -> StoreFuture<'_, Option<ThreadKey>> {
-        Box::pin(async move {
-            let inner = self.lock();
+    reads! { inner, now;
+        log_with_start_key(tenant: Tenant, start_key: String) -> Option<ThreadKey> = {
             let mut logs = inner.logs.iter().filter(|(key, _)| key.tenant == tenant);
-            Ok(logs.find(|(_, it)| it.start_key.as_ref() == Some(&start_key)).map(|(key, _)| key.clone()))
-        })
-    }
-
-    fn logs(&self, list: LogList) -> StoreFuture<'_, Vec<LogHead>> {
-        Box::pin(async move { Ok(self.lock().logs(&list, self.time.now())) })
-    }
-
-    fn prune_journals(&self, name: String, before: Timestamp, max: usize) -> StoreFuture<'_, u64> {
-        Box::pin(async move { Ok(self.lock().prune_journals(&name, before, max)) })
+            logs.find(|(_, it)| it.start_key.as_ref() == Some(&start_key)).map(|(key, _)| key.clone())
+        };
+        logs(list: LogList) -> Vec<LogHead> = inner.logs(&list, now);
+        sessions(tenant: Tenant, after: Option<SessionId>, max: usize) -> Vec<SessionInfo> = {
+            let listed = inner.sessions.iter().filter(|(key, _)| {
+                key.tenant == tenant && after.as_ref().is_none_or(|after| key.session > *after)
+            });
+            listed.take(max).map(|(key, row)| inner.session_info(key, row)).collect()
+        };
+        usage(tenant: Tenant) -> Usage = inner.usage(&tenant);
+        vacuum() -> () = ();
     }
 
     fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>> {
         Box::pin(async move {
-            let inner = self.lock();
-            let log = inner.log(&key)?;
-            Ok(search::scan(&log.items, &log.archived, &search))
-        })
-    }
-
-    fn sessions(
-        &self,
-        tenant: Tenant,
-        after: Option<SessionId>,
-        max: usize,
-    ) -> StoreFuture<'_, Vec<SessionInfo>> {
-        Box::pin(async move {
-            let inner = self.lock();
-            let listed = inner.sessions.iter().filter(|(key, _)| {
-                key.tenant == tenant && after.as_ref().is_none_or(|after| key.session > *after)
-            });
-            Ok(listed.take(max).map(|(key, row)| inner.session_info(key, row)).collect())
-        })
-    }
-
-    fn threads(&self, session: SessionKey) -> StoreFuture<'_, Vec<ThreadInfo>> {
-        Box::pin(async move {
-            let inner = self.lock();
-            let mut threads: Vec<ThreadInfo> =
-                inner.threads_of(&session).map(|log| log.info.clone()).collect();
-            threads.sort_by_key(|it| it.kind);
-            Ok(threads)
-        })
-    }
-
-    fn delete_session(&self, session: SessionKey) -> StoreFuture<'_, bool> {
-        Box::pin(async move {
-            let mut inner = self.lock();
-            let gone: BTreeSet<ThreadKey> = inner.logs_of(&session).map(|(key, _)| key.clone()).collect();
-            inner.logs.retain(|key, _| !gone.contains(key));
-            inner.feeds.remove(&session);
-            inner.documents.forget_session(&session);
-            let there_was = inner.sessions.remove(&session).is_some();
-            drop(inner);
-            self.changes.send_replace(());
-            Ok(there_was)
-        })
-    }
-
-    fn delete_log(&self, key: ThreadKey) -> StoreFuture<'_, bool> {
-        Box::pin(async move {
-            let mut inner = self.lock();
-            match inner.logs.get(&key).map(|it| it.info.kind) {
-                None => return Ok(false),
-                Some(LogKind::Main) => return Err(StoreError::IsMain { thread: key.thread.to_string() }),
-                Some(_) => inner.logs.remove(&key),
+            let (older, own) = match self.lock().log(&key)? {
+                LogRow { older: Some(older), items, .. } => (Arc::clone(older), items.clone()),
+                log => return Ok(search::scan(&log.items, &log.archived, &search)),
             };
-            drop(inner);
-            self.changes.send_replace(());
-            Ok(true)
+            older.search(search, own).await
         })
-    }
-
-    fn blob(&self, tenant: Tenant, hash: String) -> StoreFuture<'_, Option<String>> {
-        Box::pin(async move {
-            let rows = self.lock().rows(&tenant);
-            let mut blobs = rows.into_iter().flat_map(|it| it.blobs);
-            Ok(blobs.find(|it| it.place.hash == hash).map(|it| it.text))
-        })
-    }
-
-    fn usage(&self, tenant: Tenant) -> StoreFuture<'_, Usage> {
-        Box::pin(async move { Ok(self.lock().usage(&tenant)) })
-    }
-
-    fn vacuum(&self) -> StoreFuture<'_, ()> {
-        Box::pin(async { Ok(()) })
     }
 }

@@ -2,7 +2,7 @@
 
 pub(crate) mod transfer;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use contexture_history::{Body, Change, Seq};
 use contexture_message::Message;
@@ -57,11 +57,7 @@ impl Sessions {
     /// Returns the sessions of the default tenant.
     pub fn new(store: Arc<dyn Store>, ports: Ports, config: SessionConfig) -> Self {
         let owner = Arc::from(ports.names.next());
-        let counter = Arc::from(ports.counter.profile().name);
-        let live = Mutex::default();
-        let recent = Mutex::default();
-        let shared = Arc::new(Shared { store, ports, config, owner, counter, live, recent });
-        Self { shared, tenant: Tenant::default() }
+        Self { shared: Arc::new(Shared::new(store, ports, config, owner)), tenant: Tenant::default() }
     }
 
     /// Returns the sessions of another tenant in the same store.
@@ -101,9 +97,7 @@ impl Sessions {
     pub async fn open(&self, id: &SessionId) -> Result<Session, SessionError> {
         let key = SessionKey { tenant: self.tenant.clone(), session: id.clone() };
         match self.session(key).await {
-            Err(SessionError::Store(StoreError::NotFound { .. })) => {
-                Err(StoreError::NotFound { what: "session", id: id.to_string() }.into())
-            }
+            Err(SessionError::Store(StoreError::NotFound { .. })) => Err(StoreError::no_session(id).into()),
             done => done,
         }
     }
@@ -179,11 +173,10 @@ impl Session {
 
     /// Returns the handle of one of the session's threads.
     pub async fn thread(&self, id: &ThreadId) -> Result<Thread, SessionError> {
-        let is_ours = self.threads().await?.iter().any(|it| it.thread == *id);
-        if !is_ours {
-            return Err(StoreError::no_thread(id).into());
+        match id.session() == self.key.session {
+            true => self.sessions.open_thread(id).await,
+            false => Err(StoreError::no_thread(id).into()),
         }
-        self.sessions.open_thread(id).await
     }
 
     /// Creates an isolated thread.

@@ -23,8 +23,6 @@ use crate::{SessionError, SessionId, SessionKey, State, StoreError, ThreadId, Th
 
 /// The version of the format; a higher one is refused.
 const VERSION: u32 = 1;
-/// How many sessions are read per page.
-const PAGE: usize = 1024;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -99,7 +97,7 @@ pub async fn export<E: From<SessionError>>(
     let key = SessionKey { tenant: sessions.tenant().clone(), session: id.clone() };
     let threads = sessions.store().threads(key).await.map_err(SessionError::from)?;
     let Some(main) = threads.first() else {
-        return Err(SessionError::from(StoreError::NotFound { what: "session", id: id.to_string() }).into());
+        return Err(SessionError::from(StoreError::no_session(id)).into());
     };
     let session =
         SessionLine { version: VERSION, id: id.clone(), label: main.label.clone(), created: main.created };
@@ -139,18 +137,14 @@ pub async fn import<'a>(
     lines: impl IntoIterator<Item = &'a str>,
     rename: Option<SessionId>,
 ) -> Result<Imported, SessionError> {
-    let exported = read(lines)?;
-    let session = rename.unwrap_or_else(|| exported.session.id.clone());
+    let (exported, threads) = read(lines)?;
+    let session = rename.unwrap_or_else(|| exported.id.clone());
     let key = SessionKey { tenant: sessions.tenant().clone(), session: session.clone() };
-    let new =
-        NewSession { key: key.clone(), label: exported.session.label.clone(), at: exported.session.created };
+    let new = NewSession { key: key.clone(), label: exported.label.clone(), at: exported.created };
     sessions.store().create_session(new).await?;
-    let imported = Imported {
-        session,
-        threads: exported.threads.len(),
-        items: exported.threads.iter().map(|it| it.items.len()).sum(),
-    };
-    match write(sessions, &key, exported).await {
+    let items = threads.iter().map(|it| it.items.len()).sum();
+    let imported = Imported { session, threads: threads.len(), items };
+    match write(sessions, &key, &exported.id, threads).await {
         Ok(()) => Ok(imported),
         Err(err) => {
             sessions.store().delete_session(key).await?;
@@ -159,13 +153,17 @@ pub async fn import<'a>(
     }
 }
 
-async fn write(sessions: &Sessions, key: &SessionKey, exported: Exported) -> Result<(), SessionError> {
-    let old = exported.session.id;
-    for ExportedThread { thread, items } in exported.threads {
-        let id = renamed(&thread.id, &old, &key.session)?;
+async fn write(
+    sessions: &Sessions,
+    key: &SessionKey,
+    old: &SessionId,
+    threads: Vec<ExportedThread>,
+) -> Result<(), SessionError> {
+    for ExportedThread { thread, items } in threads {
+        let id = renamed(&thread.id, old, &key.session)?;
         if thread.kind == LogKind::Isolated {
             let base = match thread.base {
-                Some(base) => Some(ForkPoint { thread: renamed(&base.thread, &old, &key.session)?, ..base }),
+                Some(base) => Some(ForkPoint { thread: renamed(&base.thread, old, &key.session)?, ..base }),
                 None => None,
             };
             let new = NewLog::isolated(key.clone(), id.clone(), thread.created);
@@ -182,13 +180,9 @@ async fn append_all(sessions: &Sessions, key: ThreadKey, items: Vec<Item>) -> Re
         return Ok(());
     }
     let append = Append {
-        expected: Some(Seq(0)),
-        nonce: String::new(),
         state: Some(LogState::from(&State::replay(&items))),
-        guard: Guard::Free,
         keys: Append::keys_of(&items),
-        items,
-        lazy: false,
+        ..Append::new(Some(Seq(0)), items, Guard::Free)
     };
     sessions.store().append(key, append).await?;
     Ok(())
@@ -203,7 +197,7 @@ pub async fn fork_session(
 ) -> Result<Imported, SessionError> {
     let main = SessionKey { tenant: sessions.tenant().clone(), session: id.clone() }.main();
     let head = Head::read(&**sessions.store(), &main).await?;
-    let head = head.ok_or_else(|| StoreError::NotFound { what: "session", id: id.to_string() })?;
+    let head = head.ok_or_else(|| StoreError::no_session(id))?;
     let end = at.unwrap_or(head.state.end);
     if end > head.state.end {
         let what = format!("position {end}");
@@ -229,18 +223,15 @@ fn renamed(thread: &ThreadId, old: &SessionId, new: &SessionId) -> Result<Thread
     }
 }
 
-struct Exported {
-    session: SessionLine,
-    threads: Vec<ExportedThread>,
-}
-
 struct ExportedThread {
     thread: ThreadLine,
     items: Vec<Item>,
 }
 
 /// Reads and checks everything.
-fn read<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Exported, SessionError> {
+fn read<'a>(
+    lines: impl IntoIterator<Item = &'a str>,
+) -> Result<(SessionLine, Vec<ExportedThread>), SessionError> {
     let mut reader = ImportReader::default();
     let mut last = 0;
     for (idx, text) in lines.into_iter().enumerate().filter(|(_, it)| !it.trim().is_empty()) {
@@ -250,7 +241,7 @@ fn read<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Exported, Sessio
         reader.take(line).map_err(wrong)?;
     }
     match reader {
-        ImportReader { session: Some(session), threads, is_whole: true } => Ok(Exported { session, threads }),
+        ImportReader { session: Some(session), threads, is_whole: true } => Ok((session, threads)),
         ImportReader { session: None, .. } => {
             Err(SessionError::Import { line: last, detail: "there is no session".to_owned() })
         }
@@ -374,14 +365,5 @@ impl From<ItemLine> for Item {
 
 /// Returns all sessions of a tenant, page by page.
 pub async fn list_all(sessions: &Sessions) -> Result<Vec<SessionInfo>, SessionError> {
-    let mut all: Vec<SessionInfo> = Vec::new();
-    loop {
-        let after = all.last().map(|it| it.session.clone());
-        let page = sessions.list(after, PAGE).await?;
-        let is_last = page.len() < PAGE;
-        all.extend(page);
-        if is_last {
-            return Ok(all);
-        }
-    }
+    Ok(pages::sessions(&**sessions.store(), sessions.tenant().clone()).try_collect().await?)
 }

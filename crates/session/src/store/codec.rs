@@ -35,6 +35,8 @@ pub struct Row {
     pub body: String,
     /// The texts that were taken out of it.
     pub blobs: Vec<Blob>,
+    /// The list of their [`BlobRef`]s as JSON, if there are any.
+    pub places: Option<String>,
 }
 
 /// A large text and its position in the document.
@@ -152,7 +154,7 @@ fn rough_bytes(body: &Body) -> usize {
 
 fn encode_row(items: &[Item]) -> Result<Row, serde_json::Error> {
     let Some(head) = items.first() else {
-        return Ok(Row { first: Seq(0), count: 0, body: String::new(), blobs: Vec::new() });
+        return Ok(Row { first: Seq(0), count: 0, body: String::new(), blobs: Vec::new(), places: None });
     };
     let mut document =
         Document { at: head.at, counter: Cow::Borrowed(&head.cost.counter), items: entries(head, items) };
@@ -167,7 +169,10 @@ fn encode_row(items: &[Item]) -> Result<Row, serde_json::Error> {
             body = serde_json::to_string(&document)?;
         }
     }
-    Ok(Row { first: head.seq, count: u32::try_from(items.len()).unwrap_or(u32::MAX), body, blobs })
+    let refs: Vec<&BlobRef> = blobs.iter().map(|it: &Blob| &it.place).collect();
+    let places = (!refs.is_empty()).then(|| serde_json::to_string(&refs)).transpose()?;
+    let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
+    Ok(Row { first: head.seq, count, body, blobs, places })
 }
 
 fn entries<'a>(head: &Item, items: &'a [Item]) -> Vec<Entry<'a>> {

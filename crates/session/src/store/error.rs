@@ -4,7 +4,7 @@ use contexture_history::Seq;
 use contexture_message::ErrorCode;
 
 use super::Fence;
-use crate::DocumentKey;
+use crate::{DocumentKey, ThreadKey};
 
 /// An error of a store.
 #[derive(Debug, thiserror::Error)]
@@ -33,10 +33,10 @@ pub enum StoreError {
         /// The number it held.
         fence: Fence,
     },
-    /// The session, thread or document does not exist.
+    /// The session or thread does not exist.
     #[error("there is no {what} `{id}`")]
     NotFound {
-        /// `session`, `thread` or `document`.
+        /// `session` or `thread`.
         what: &'static str,
         /// The missing or existing id.
         id: String,
@@ -102,14 +102,24 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Returns the error for a missing session.
+    pub fn no_session(session: &impl ToString) -> Self {
+        StoreError::NotFound { what: "session", id: session.to_string() }
+    }
+
     /// Returns the error for a missing thread.
     pub fn no_thread(thread: &impl ToString) -> Self {
         StoreError::NotFound { what: "thread", id: thread.to_string() }
     }
 
-    /// Returns the error for a document that must be there.
-    pub fn no_document(key: &DocumentKey) -> Self {
-        StoreError::NotFound { what: "document", id: key.name.clone() }
+    /// Returns the error for a writer whose lease was taken over.
+    pub fn fenced(key: &ThreadKey, fence: Fence) -> Self {
+        StoreError::Fenced { thread: key.thread.to_string(), fence }
+    }
+
+    /// Returns the error for items that can't be written.
+    pub fn malformed(key: &ThreadKey, detail: impl ToString) -> Self {
+        StoreError::Malformed { thread: key.thread.to_string(), detail: detail.to_string() }
     }
 
     /// Returns the error for a document that already exists.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use contexture_history::Timestamp;
 
-use super::{Fence, Guard};
+use super::{Fence, Guard, Lease};
+use crate::{StoreError, ThreadKey};
 
 /// The lease of a thread as a store keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,38 +23,36 @@ pub struct LeaseRow {
     pub until: Timestamp,
 }
 
-/// The reason why a guard refuses a writer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeaseRefusal {
-    /// Another writer holds the lease.
-    Held,
-    /// The writer's lease was taken over or released.
-    Fenced(Fence),
-}
-
 impl LeaseRow {
     /// Whether it is held at `now`.
     pub fn is_live(&self, now: Timestamp) -> bool {
         self.owner.is_some() && now < self.until
     }
 
-    /// Returns the lease after a writer with `guard` is admitted.
-    pub fn admit(&self, guard: &Guard, now: Timestamp) -> Result<LeaseRow, LeaseRefusal> {
+    /// Returns the lease as callers see it at `now`, if it is held.
+    pub fn lease_at(&self, now: Timestamp) -> Option<Lease> {
+        let (fence, live) = (self.fence, self.is_live(now));
+        self.owner.clone().map(|owner| Lease { owner, fence, live })
+    }
+
+    /// Returns the lease of a log after a writer with `guard` is admitted, or why it is not.
+    pub fn admit(&self, key: &ThreadKey, guard: &Guard, now: Timestamp) -> Result<LeaseRow, StoreError> {
+        let held = || StoreError::Held { thread: key.thread.to_string() };
         let until = |ttl: &std::time::Duration| {
             Timestamp(now.0.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)))
         };
         match guard {
             Guard::Any | Guard::Call => Ok(self.clone()),
-            Guard::Free if self.is_live(now) => Err(LeaseRefusal::Held),
+            Guard::Free if self.is_live(now) => Err(held()),
             Guard::Free => Ok(LeaseRow { owner: None, fence: self.next_fence(), until: self.until }),
             Guard::Acquire { owner, .. } if self.is_live(now) && self.owner.as_ref() != Some(owner) => {
-                Err(LeaseRefusal::Held)
+                Err(held())
             }
             Guard::Acquire { owner, ttl } => {
                 Ok(LeaseRow { owner: Some(Arc::clone(owner)), fence: self.next_fence(), until: until(ttl) })
             }
             Guard::Hold { fence, .. } | Guard::Release { fence } if !self.is_held_as(*fence) => {
-                Err(LeaseRefusal::Fenced(*fence))
+                Err(StoreError::fenced(key, *fence))
             }
             Guard::Hold { ttl, .. } => Ok(LeaseRow { until: until(ttl), ..self.clone() }),
             Guard::Release { .. } => Ok(LeaseRow { owner: None, ..self.clone() }),
@@ -63,6 +62,16 @@ impl LeaseRow {
     /// Returns the number of the lease that the writer holds after it is admitted.
     pub fn fence_of(&self, guard: &Guard) -> Option<Fence> {
         matches!(guard, Guard::Acquire { .. } | Guard::Hold { .. }).then_some(self.fence)
+    }
+
+    /// Returns the number of the lease that the writer of a repeated append still holds.
+    pub fn held_fence(&self, guard: &Guard) -> Option<Fence> {
+        let is_held = match guard {
+            Guard::Acquire { owner, .. } => self.owner.as_ref() == Some(owner),
+            Guard::Hold { fence, .. } => self.is_held_as(*fence),
+            _ => false,
+        };
+        is_held.then_some(self.fence)
     }
 
     fn next_fence(&self) -> Fence {

@@ -63,10 +63,6 @@ pub trait Log: std::fmt::Debug + Send + Sync + 'static {
     /// Returns where the turn with an idempotency key began.
     fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>>;
 
-    /// Waits until the log may have grown beyond `after`. It may return early, and it returns immediately if the log
-    /// is already longer; callers read and wait again.
-    fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()>;
-
     /// Keeps the unfinished text of a log's writer in place of the text kept before, if the writer still holds the
     /// lease; otherwise [`StoreError::Fenced`]. It survives a crash of the process; it need not survive one of the
     /// machine.
@@ -87,8 +83,29 @@ pub trait Log: std::fmt::Debug + Send + Sync + 'static {
     fn feed_end(&self, session: SessionKey) -> StoreFuture<'_, u64>;
 
     /// Waits until a session may have an item with a higher number than `after`, or until an unfinished text of it was
-    /// saved. It may return early, and it returns immediately if there is such an item; callers read and wait again.
+    /// saved. It may return early, and it returns immediately if there is such an item; callers read and wait again. A
+    /// session that does not exist is [`StoreError::NotFound`].
     fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, ()>;
+
+    /// Waits until a thread or a run has grown beyond `after`; it returns immediately if it is already longer. That
+    /// another process has deleted it may go unnoticed.
+    fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            loop {
+                // The number first: what is appended after the look at the log has a higher one.
+                let number = self.feed_end(key.session()).await?;
+                let head = self.head(key.clone()).await?;
+                if head.ok_or_else(|| StoreError::no_thread(&key.thread))?.info.items > after.0 {
+                    return Ok(());
+                }
+                match self.feed_changed(key.session(), number).await {
+                    // It was deleted in between.
+                    Err(StoreError::NotFound { .. }) => return Err(StoreError::no_thread(&key.thread)),
+                    changed => changed?,
+                }
+            }
+        })
+    }
 
     /// Lists threads or runs of all tenants that need a writer and have none: their last append says so
     /// ([`LogState::needs_writer`]), and no lease on them is live. They come in the order of their keys.
@@ -98,10 +115,14 @@ pub trait Log: std::fmt::Debug + Send + Sync + 'static {
 /// A place where sessions are kept: their threads, their runs and their journals.
 pub trait Store: Log {
     /// Creates a session with its main thread. A session with that name is [`StoreError::Exists`].
-    fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()>;
+    fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()> {
+        let NewSession { key, label, at } = session;
+        let thread = key.session.main();
+        self.create_log(NewLog { kind: LogKind::Main, label, ..NewLog::isolated(key, thread, at) })
+    }
 
-    /// Adds a log to an existing session. One with that name, or with that start key in the tenant, is
-    /// [`StoreError::Exists`].
+    /// Adds a log to an existing session; a main thread comes with its session. One with that name, or with that start
+    /// key in the tenant, is [`StoreError::Exists`].
     fn create_log(&self, log: NewLog) -> StoreFuture<'_, ()>;
 
     /// Adds a thread that starts with a copy of the items of `from` up to `log.state.end`, which is not beyond its
@@ -136,7 +157,18 @@ pub trait Store: Log {
     ) -> StoreFuture<'_, Vec<SessionInfo>>;
 
     /// Lists the threads of a session, the main one first, then by name.
-    fn threads(&self, session: SessionKey) -> StoreFuture<'_, Vec<ThreadInfo>>;
+    fn threads(&self, session: SessionKey) -> StoreFuture<'_, Vec<ThreadInfo>> {
+        Box::pin(async move {
+            let mut threads = Vec::new();
+            for kind in [LogKind::Main, LogKind::Isolated] {
+                let SessionKey { tenant, session } = session.clone();
+                let (tenant, session) = (Some(tenant), Some(session));
+                let list = LogList { kind, tenant, session, after: None, max: usize::MAX };
+                threads.extend(self.logs(list).await?.into_iter().map(|it| it.info));
+            }
+            Ok(threads)
+        })
+    }
 
     /// Deletes a session, everything in it, and the blobs that nothing else refers to. Returns whether it existed.
     fn delete_session(&self, session: SessionKey) -> StoreFuture<'_, bool>;
@@ -144,9 +176,6 @@ pub trait Store: Log {
     /// Deletes one log other than a main thread and everything in it. Returns whether it existed; a main thread is
     /// [`StoreError::IsMain`].
     fn delete_log(&self, key: ThreadKey) -> StoreFuture<'_, bool>;
-
-    /// Returns a large text by its hash, as hex digits.
-    fn blob(&self, tenant: Tenant, hash: String) -> StoreFuture<'_, Option<String>>;
 
     /// Returns what the store holds of a tenant.
     fn usage(&self, tenant: Tenant) -> StoreFuture<'_, Usage>;
@@ -173,7 +202,7 @@ pub struct NewLog {
     pub session: SessionKey,
     /// The log's id.
     pub thread: ThreadId,
-    /// What it is: never a main thread, which comes with its session.
+    /// What it is. A main thread is created with its session.
     pub kind: LogKind,
     /// A label for people.
     pub label: Option<String>,
@@ -200,7 +229,7 @@ pub struct LogState {
     pub turns: u64,
     /// The time of its last append, for lists.
     pub updated: Timestamp,
-    /// Whether somebody must go on with it: a turn is in flight, or a run is not over and does not wait. Once its
+    /// Whether a writer must continue it: a turn is in flight, or a run is not over and does not wait. Once its
     /// lease has ended it is [due](Log::due).
     pub needs_writer: bool,
     /// The state itself, as JSON: a replay of the log up to here gives the same.
@@ -257,6 +286,22 @@ pub struct LogList {
     pub after: Option<ThreadKey>,
     /// How many at most.
     pub max: usize,
+}
+
+impl LogList {
+    /// Returns the tenant and the name that the list begins after; nothing if no log can be listed. No name is empty,
+    /// so all come after an empty one.
+    pub fn start(&self) -> Option<(&str, &str)> {
+        let after = self.after.as_ref();
+        match &self.tenant {
+            Some(tenant) if after.is_some_and(|it| it.tenant > *tenant) => None,
+            Some(tenant) => {
+                let after = after.filter(|it| it.tenant == *tenant);
+                Some((tenant.as_str(), after.map_or("", |it| it.thread.as_str())))
+            }
+            None => Some(after.map_or(("", ""), |it| (it.tenant.as_str(), it.thread.as_str()))),
+        }
+    }
 }
 
 /// The place in another thread where a thread began.
@@ -319,7 +364,7 @@ pub struct Fence(pub u64);
 pub enum Guard {
     /// Anyone may write, and no lease changes. The holder of one learns of it by [`Log::changed`].
     Any,
-    /// The same, and the log then needs a writer, whatever its state says: somebody has to see to what was appended.
+    /// The same, and the log then needs a writer, whatever its state says, to handle what was appended.
     Call,
     /// No live lease exists. An expired one is taken over: its holder can't extend it any more.
     Free,
@@ -542,10 +587,16 @@ pub struct NewestTurns {
 }
 
 impl Append {
+    /// Returns an append of items that has no name and changes neither the state nor keys.
+    pub fn new(expected: Option<Seq>, items: Vec<Item>, guard: Guard) -> Self {
+        let (nonce, state, keys) = (String::new(), None, Vec::new());
+        Self { expected, nonce, items, state, guard, keys, lazy: false }
+    }
+
     /// Checks that the items continue the log where they say they do, and can be read back. Every store calls it
     /// first.
     pub fn check(&self, key: &ThreadKey) -> Result<(), StoreError> {
-        let malformed = |detail: String| StoreError::Malformed { thread: key.thread.to_string(), detail };
+        let malformed = |detail: String| StoreError::malformed(key, detail);
         let Some(last) = self.items.last() else {
             return Err(malformed("it has no items".to_owned()));
         };
@@ -611,16 +662,19 @@ impl NewLog {
 
     /// Checks that the log can be created. Every store calls it first.
     pub fn check(&self) -> Result<(), StoreError> {
-        let first = Append {
-            expected: Some(Seq(0)),
-            nonce: String::new(),
-            items: self.items.clone(),
-            state: Some(self.state.clone()),
-            guard: Guard::Any,
-            keys: Vec::new(),
-            lazy: false,
-        };
-        if self.items.is_empty() { Ok(()) } else { first.check(&self.key()) }
+        if self.items.is_empty() { Ok(()) } else { self.first_append().check(&self.key()) }
+    }
+
+    /// Returns its first items as an append.
+    pub fn first_append(&self) -> Append {
+        let append = Append::new(Some(Seq(0)), self.items.clone(), Guard::Any);
+        Append { state: Some(self.state.clone()), ..append }
+    }
+
+    /// Returns the error for a log that exists already, or whose session does if it is a main thread.
+    pub fn exists(&self) -> StoreError {
+        let what = if self.kind == LogKind::Main { "session" } else { "thread" };
+        StoreError::Exists { what, id: self.thread.to_string() }
     }
 
     /// Returns where the log is going to be.

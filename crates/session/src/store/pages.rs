@@ -7,9 +7,8 @@ use contexture_history::{Item, Seq};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt as _, TryStreamExt as _};
 
-use super::documents::{Document, DocumentList, Documents};
-use super::{Log, LogHead, LogList, Span, Store, StoreFuture};
-use crate::{StoreError, ThreadKey};
+use super::{Log, LogHead, LogList, SessionInfo, Span, Store, StoreFuture};
+use crate::{SessionId, StoreError, Tenant, ThreadKey};
 
 /// How many are read at once.
 const PAGE: usize = 256;
@@ -17,16 +16,16 @@ const PAGE: usize = 256;
 /// Something read page by page.
 pub type Pages<'a, T> = BoxStream<'a, Result<T, StoreError>>;
 
-/// Returns all documents of a list, in its order; its `max` does not count.
-pub fn documents(store: &dyn Documents, list: DocumentList) -> Pages<'_, Document> {
-    let read = |list: &DocumentList| store.list(DocumentList { max: PAGE, ..list.clone() });
-    pages(list, read, |list, last| list.after = Some(last.key.clone()))
-}
-
 /// Returns all logs of a list, in its order; its `max` does not count.
 pub fn logs(store: &dyn Store, list: LogList) -> Pages<'_, LogHead> {
     let read = |list: &LogList| store.logs(LogList { max: PAGE, ..list.clone() });
     pages(list, read, |list, last| list.after = Some(last.key()))
+}
+
+/// Returns all sessions of a tenant, in the order of their names.
+pub fn sessions(store: &dyn Store, tenant: Tenant) -> Pages<'_, SessionInfo> {
+    let read = move |after: &Option<SessionId>| store.sessions(tenant.clone(), after.clone(), PAGE);
+    pages(None, read, |after, last| *after = Some(last.session.clone()))
 }
 
 /// Returns the items of a log after a position, oldest first.

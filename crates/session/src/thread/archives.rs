@@ -11,7 +11,7 @@ use futures::future::ready;
 use super::Thread;
 use crate::log::draft::closing;
 use crate::store::pages;
-use crate::view::{NewArchive, View, archive_draft, load, newest, undo_draft};
+use crate::view::{NewArchive, View, archive_draft, newest, undo_draft};
 use crate::{SessionError, Snapshot, State};
 
 /// An archive in a list.
@@ -32,8 +32,7 @@ pub struct ArchiveInfo {
 impl Thread {
     /// Reads what the model reads of the thread, item by item, within the session's window.
     pub async fn view(&self) -> Result<View, SessionError> {
-        let shared = &self.live().shared;
-        Ok(load::view(&*shared.store, &self.live().key, shared.config.history_window).await?)
+        Ok(self.live().stored().view(self.history_window()).await?)
     }
 
     /// Archives a range of the view; items appended after `view` was read stay.
@@ -52,7 +51,8 @@ impl Thread {
         if self.get().state().end < view.state.end {
             self.live().refresh(&writer).await?;
         }
-        self.live().write(&mut writer, self.policy(), draft).await
+        self.live().write(&mut writer, self.policy(), None, draft).await?;
+        Ok(self.get())
     }
 
     /// Lists the archives, oldest first, also those that a larger one took the place of. What was undone is not among
@@ -116,7 +116,7 @@ impl Thread {
     }
 
     async fn item(&self, seq: Seq) -> Result<Option<Item>, SessionError> {
-        Ok(load::item_at(&*self.live().shared.store, &self.live().key, seq).await?)
+        Ok(self.live().stored().item_at(seq).await?)
     }
 
     /// Reads the log after one position up to another.

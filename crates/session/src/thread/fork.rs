@@ -42,10 +42,8 @@ impl Thread {
     /// Lists the threads that are copies of this one.
     pub(crate) async fn copies(&self) -> Result<Vec<Thread>, SessionError> {
         let shared = &self.live.shared;
-        let session = self.head().await?.info.session;
-        let key = SessionKey { tenant: self.live.key.tenant.clone(), session };
         let mut copies = Vec::new();
-        for info in shared.store.threads(key).await? {
+        for info in shared.store.threads(self.live.key.session()).await? {
             if info.base.is_some_and(|it| it.thread == *self.id()) {
                 let key = ThreadKey { tenant: self.live.key.tenant.clone(), thread: info.thread };
                 copies.push(Thread::of(shared.live(key).await?));

@@ -22,8 +22,7 @@ use crate::live::LiveThread;
 use crate::log::draft::{Draft, closing, draft_items};
 use crate::log::notes::{is_stop_request, stop_request};
 use crate::search::{self, Search, SearchHit};
-use crate::store::{Head, KeyedTurn, Span};
-use crate::view::load;
+use crate::store::{Head, Span};
 use crate::{
     IdInvalid, NewItem, SessionError, SessionId, Snapshot, State, StoreError, ThreadId, ThreadKey, ids,
 };
@@ -155,7 +154,8 @@ impl Thread {
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<Arc<Snapshot>, SessionError> {
         let mut writer = self.live.lock_writer(self.policy).await?;
-        self.live.write(&mut writer, self.policy, draft).await
+        self.live.write(&mut writer, self.policy, None, draft).await?;
+        Ok(self.live.snapshot())
     }
 
     /// Begins a turn, or finds the one that the same idempotency key began before.
@@ -177,12 +177,12 @@ impl Thread {
         self.live.close_lost().await
     }
 
-    /// Asks whoever writes a turn to stop it, in any process. Whether it does is in the log.
+    /// Asks the writer of a turn to stop it, in any process. Whether it does is in the log.
     pub async fn request_stop(&self, turn: TurnNo) -> Result<(), SessionError> {
         self.live.note(turn, stop_request()).await
     }
 
-    /// Whether somebody has just asked to stop a turn of this thread, or of a copy of it.
+    /// Whether there is a recent request to stop a turn of this thread, or of a copy of it.
     pub async fn is_stop_requested(&self, thread: &ThreadId, turn: TurnNo) -> Result<bool, SessionError> {
         const NEWEST: usize = 64;
         let key = ThreadKey { tenant: self.live.key.tenant.clone(), thread: thread.clone() };
@@ -198,27 +198,18 @@ impl Thread {
 
     /// Returns the outcome of the turn that used an idempotency key, if there is one.
     pub async fn outcome(&self, key: &str) -> Result<Option<TurnOutcome>, SessionError> {
-        let keyed = self.live.shared.store.turn_with_key(self.live.key.clone(), key.to_owned()).await?;
-        match keyed {
-            Some(keyed) => self.outcome_of(keyed).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
-    async fn outcome_of(&self, keyed: KeyedTurn) -> Result<TurnOutcome, SessionError> {
-        outcome::outcome(&self.live, keyed).await
+        outcome::of_key(&self.live, key).await
     }
 
     /// Returns what the model sees of the thread: the newest whole turns within a limit. Reads turns that are not
     /// loaded from the store.
     pub async fn history(&self, limit: Option<Limit>) -> Result<Vec<Arc<Turn>>, SessionError> {
         let snapshot = self.get();
-        let open_thread = self.live.shared.config.history_window;
         let wanted = match limit {
-            Some(Limit::Turns(turns)) if turns > open_thread => turns,
+            Some(Limit::Turns(turns)) if turns > self.history_window() => turns,
             _ => return Ok(kept(&snapshot, limit, &*self.live.shared.ports.counter)),
         };
-        let items = load::view(&*self.live.shared.store, &self.live.key, wanted).await?.items;
+        let items = self.live.stored().view(wanted).await?.items;
         let leading = snapshot.turns().iter().filter(|it| it.is_leading()).cloned();
         Ok(leading.chain(contexture_history::turns(&items).into_iter().map(Arc::new)).collect())
     }

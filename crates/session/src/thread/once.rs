@@ -8,10 +8,8 @@ use contexture_history::{Body, Change, TurnNo, TurnStatus};
 use contexture_message::Message;
 
 use super::Thread;
-use crate::live::Backoff;
 use crate::log::draft::{Draft, begins, closing, draft_items, ended};
 use crate::log::notes::taken;
-use crate::store::Guard;
 use crate::{NewItem, SessionError, State, ids};
 
 impl Thread {
@@ -60,25 +58,8 @@ impl Thread {
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<bool, SessionError> {
         ids::check("idempotency key", key)?;
-        let live = self.live();
-        let mut writer = live.lock_writer(self.policy()).await?;
-        let mut backoff = Backoff::new(&live.shared.config);
-        loop {
-            // The snapshot must not be older than the key lookup that follows.
-            live.refresh_if_stale(&mut writer).await?;
-            if live.shared.store.turn_with_key(live.key.clone(), key.to_owned()).await?.is_some() {
-                // Another process may have written it; the caller expects to see it.
-                live.refresh(&writer).await?;
-                return Ok(false);
-            }
-            let guard = writer.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
-            match live.append_next(&mut writer, guard, &draft).await {
-                Err(SessionError::Store(err)) => {
-                    live.recover(&mut writer, self.policy(), &mut backoff, err).await?;
-                }
-                done => return done.map(|()| true),
-            }
-        }
+        let mut writer = self.live().lock_writer(self.policy()).await?;
+        self.live().write(&mut writer, self.policy(), Some(key), draft).await
     }
 }
 

@@ -5,7 +5,7 @@ use futures::TryStreamExt as _;
 
 use crate::SessionError;
 use crate::live::LiveThread;
-use crate::store::{KeyedTurn, pages};
+use crate::store::pages;
 
 /// The outcome of a turn.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,8 +20,11 @@ pub struct TurnOutcome {
     pub items: Vec<Item>,
 }
 
-/// Reads the outcome of a turn.
-pub(crate) async fn outcome(live: &LiveThread, keyed: KeyedTurn) -> Result<TurnOutcome, SessionError> {
+/// Reads the outcome of the turn that used an idempotency key, if there is one.
+pub(crate) async fn of_key(live: &LiveThread, key: &str) -> Result<Option<TurnOutcome>, SessionError> {
+    let Some(keyed) = live.shared.store.turn_with_key(live.key.clone(), key.to_owned()).await? else {
+        return Ok(None);
+    };
     let mut outcome =
         TurnOutcome { turn: keyed.turn, status: TurnStatus::Completed, reason: None, items: Vec::new() };
     let before = Seq(keyed.began.0.saturating_sub(1));
@@ -29,7 +32,7 @@ pub(crate) async fn outcome(live: &LiveThread, keyed: KeyedTurn) -> Result<TurnO
     while let Some(item) = items.try_next().await?.filter(|it| it.turn == keyed.turn) {
         outcome.add(item);
     }
-    Ok(outcome)
+    Ok(Some(outcome))
 }
 
 impl TurnOutcome {

@@ -1,9 +1,9 @@
 //! Following a thread without a gap or a repeat.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use contexture_history::{Item, Seq};
+use futures::TryStreamExt as _;
 use futures::stream::{self, Stream};
 
 use crate::store::{Span, Store};
@@ -11,13 +11,6 @@ use crate::{StoreError, ThreadKey};
 
 /// How many items are read per page.
 const PAGE: usize = 256;
-
-struct Follower {
-    store: Arc<dyn Store>,
-    key: ThreadKey,
-    seen: Seq,
-    read: VecDeque<Item>,
-}
 
 /// Returns every item after a position, each once and in order, now and as they come.
 ///
@@ -28,25 +21,15 @@ pub(crate) fn follow(
     key: ThreadKey,
     after: Seq,
 ) -> impl Stream<Item = Result<Item, StoreError>> + Send + use<> {
-    let follower = Follower { store, key, seen: after, read: VecDeque::new() };
-    stream::try_unfold(follower, |mut follower| async move {
+    let pages = stream::try_unfold((store, key, after), |(store, key, seq)| async move {
         loop {
-            if let Some(item) = follower.read.pop_front() {
-                follower.seen = item.seq;
-                return Ok(Some((item, follower)));
+            let items = store.read(key.clone(), Span::After { seq, max: PAGE }).await?;
+            if let Some(last) = items.last().map(|it| it.seq) {
+                let items = stream::iter(items.into_iter().map(Ok));
+                return Ok::<_, StoreError>(Some((items, (store, key, last))));
             }
-            follower.fill().await?;
+            store.changed(key.clone(), seq).await?;
         }
-    })
-}
-
-impl Follower {
-    async fn fill(&mut self) -> Result<(), StoreError> {
-        let span = Span::After { seq: self.seen, max: PAGE };
-        self.read = self.store.read(self.key.clone(), span).await?.into();
-        if self.read.is_empty() {
-            self.store.changed(self.key.clone(), self.seen).await?;
-        }
-        Ok(())
-    }
+    });
+    pages.try_flatten()
 }

@@ -7,7 +7,7 @@ use contexture_message::Usage;
 use futures::future::{Either, select};
 
 use super::Thread;
-use super::outcome::{TurnOutcome, outcome};
+use super::outcome::{self, TurnOutcome};
 use crate::config::Policy;
 use crate::live::{Backoff, LiveThread, WriteGuard};
 use crate::log::draft::{Draft, closing};
@@ -110,18 +110,16 @@ impl RunningTurn {
 
     /// Appends items to the turn. When it returns they are durable.
     pub async fn append(&mut self, items: Vec<NewItem>) -> Result<Seq, SessionError> {
-        let guard = Guard::Hold { fence: self.fence, ttl: self.live.shared.config.lease };
         let items = self.live.shared.counted(items);
-        self.put(guard, items.into_iter().map(|it| (self.turn, it)).collect()).await
+        self.put(self.hold(), items.into_iter().map(|it| (self.turn, it)).collect()).await
     }
 
     /// Archives a range of the view. Returns [`SessionError::ViewChanged`] and writes nothing if another writer
     /// changed the view in the meantime.
     pub async fn archive(&mut self, view: &View, new: &NewArchive) -> Result<(), SessionError> {
-        let guard = Guard::Hold { fence: self.fence, ttl: self.live.shared.config.lease };
         let thread = self.live.key.thread.to_string();
         let draft = archive_draft(self.live.snapshot().state(), &view.state, new, &thread)?;
-        self.put(guard, draft).await.map(|_| ())
+        self.put(self.hold(), draft).await.map(|_| ())
     }
 
     /// Ends the turn well, with the last items.
@@ -158,6 +156,10 @@ impl RunningTurn {
         self.put(Guard::Release { fence: self.fence }, draft).await
     }
 
+    fn hold(&self) -> Guard {
+        Guard::Hold { fence: self.fence, ttl: self.live.shared.config.lease }
+    }
+
     async fn put(&mut self, guard: Guard, draft: Draft) -> Result<Seq, SessionError> {
         let mut backoff = Backoff::new(&self.live.shared.config);
         loop {
@@ -187,8 +189,7 @@ impl RunningTurn {
 
     /// Renews the lease.
     pub async fn renew(&mut self) -> Result<(), SessionError> {
-        let guard = Guard::Hold { fence: self.fence, ttl: self.live.shared.config.lease };
-        self.live.shared.store.lease(self.live.key.clone(), guard).await?;
+        self.live.shared.store.lease(self.live.key.clone(), self.hold()).await?;
         Ok(())
     }
 
@@ -242,7 +243,10 @@ pub(super) async fn begin_here(live: &Arc<LiveThread>, config: &TurnConfig) -> R
     loop {
         // The snapshot must not be older than the key lookup that follows.
         live.refresh_if_stale(&mut writer).await?;
-        let before = earlier_turn(live, config).await?;
+        let before = match &config.key {
+            Some(key) => outcome::of_key(live, key).await?,
+            None => None,
+        };
         let (done, begun): (_, fn(RunningTurn) -> Begun) = match before {
             Some(before) if before.is_final(config.resume) => return Ok(Begun::Replayed(before)),
             Some(before) if config.resume => (resume_keyed(live, &mut writer, &before).await, Begun::Resumed),
@@ -277,19 +281,14 @@ fn start_draft(state: &State, config: &TurnConfig) -> Draft {
 }
 
 fn running(live: &Arc<LiveThread>, writer: WriteGuard) -> Result<RunningTurn, SessionError> {
-    let turn = live.snapshot().turn();
+    let snapshot = live.snapshot();
+    let turn = snapshot.turn();
     let thread = || live.key.thread.to_string();
     let fence = writer.fence.ok_or_else(|| StoreError::Held { thread: thread() })?;
-    // The items of the commit that began it follow the one that says so.
-    let began = began_number(live, &writer);
+    // The item with which it began or was resumed is in the commit that was just written.
+    let n_behind = snapshot.state().end.0.saturating_sub(snapshot.state().started.0);
+    let began = writer.number.saturating_sub(n_behind);
     Ok(RunningTurn { live: Arc::clone(live), writer, turn, fence, began })
-}
-
-/// Returns the number of the item with which the turn began or was resumed. It is in the commit that was just written.
-fn began_number(live: &LiveThread, writer: &WriteGuard) -> u64 {
-    let state = live.snapshot();
-    let n_behind = state.state().end.0.saturating_sub(state.state().started.0);
-    writer.number.saturating_sub(n_behind)
 }
 
 /// Continues a suspended turn.
@@ -317,15 +316,6 @@ pub(crate) async fn resume(
     }
 }
 
-/// Returns the turn that the key began before.
-async fn earlier_turn(live: &LiveThread, config: &TurnConfig) -> Result<Option<TurnOutcome>, SessionError> {
-    let Some(key) = &config.key else { return Ok(None) };
-    match live.shared.store.turn_with_key(live.key.clone(), key.clone()).await? {
-        Some(keyed) => outcome(live, keyed).await.map(Some),
-        None => Ok(None),
-    }
-}
-
 /// Ends a turn whose writer was lost, or waits a little if it runs in another process.
 async fn close(
     live: &LiveThread,
@@ -334,8 +324,7 @@ async fn close(
     backoff: &mut Backoff,
 ) -> Result<(), SessionError> {
     live.refresh(writer).await?;
-    let guard = writer.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
-    match live.append_next(writer, guard, |state| Ok(closing(state, false))).await {
+    match live.append_next(writer, writer.releasing(), |state| Ok(closing(state, false))).await {
         Err(SessionError::Store(err)) => live.recover(writer, policy, backoff, err).await,
         done => done,
     }

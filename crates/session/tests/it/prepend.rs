@@ -83,7 +83,7 @@ fn it_goes_along_with_copies() {
     assert!(!prepend(&copy, "k", "one"), "keys move along");
     let fork = block_on(main.fork(None, None)).unwrap();
     let before = block_on(main.fork(Some(Seq(1)), None)).unwrap();
-    let scratch = main.scratch().unwrap();
+    let scratch = main.scratch();
     for thread in [&copy, &fork, &scratch] {
         assert_eq!(said(thread), ["one", "u0"]);
     }

@@ -35,10 +35,10 @@ fn writes_to_it_stay_private() {
     let main = processes.main("a");
     run(&main, "ianuac");
     let before = read(&main);
-    let scratch = main.scratch().unwrap();
+    let scratch = main.scratch();
     assert_eq!(read(&scratch), before);
     run(&scratch, "cdfrua");
-    block_on(scratch.scratch().unwrap().add_message(Message::user("deeper"))).unwrap();
+    block_on(scratch.scratch().add_message(Message::user("deeper"))).unwrap();
     assert_eq!(read(&main), before);
     assert_eq!(said(&scratch), ["u4", "a5"]);
     assert_eq!(block_on(scratch.fork(None, None)).unwrap_err().code(), "store_unavailable");
@@ -50,7 +50,7 @@ fn keys_of_the_thread_are_free_in_it() {
     let main = processes.main("a");
     let add = |thread: &Thread| block_on(thread.add_once("k", vec![NewItem::event("e", "x")])).unwrap();
     assert!(add(&main));
-    let scratch = main.scratch().unwrap();
+    let scratch = main.scratch();
     assert!(add(&scratch) && !add(&scratch));
     assert!(!add(&main));
 }
@@ -69,7 +69,7 @@ proptest! {
         let processes = Processes::new(SessionConfig { history_window: window, ..SessionConfig::default() });
         let main = processes.main("a");
         run(&main, &script(&before));
-        let (scratch, early) = (main.scratch().unwrap(), main.scratch().unwrap());
+        let (scratch, early) = (main.scratch(), main.scratch());
         let seen = read(&main);
         run(&main, &script(&after));
         prop_assert_eq!(read(&early), seen);

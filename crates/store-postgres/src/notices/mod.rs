@@ -12,8 +12,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use contexture_history::Seq;
-use contexture_session::{SessionKey, StoreError, ThreadKey};
+use contexture_session::{SessionKey, StoreError};
 use futures::future::{Either, select};
 use futures::stream::{TryStreamExt, poll_fn};
 use tokio::sync::Notify;
@@ -45,25 +44,6 @@ impl Notices {
         self.has_outgoing.notify_one();
     }
 
-    /// Waits until a log is longer than `after`.
-    pub(crate) async fn changed(
-        &self,
-        database: &Database,
-        key: &ThreadKey,
-        after: Seq,
-    ) -> Result<(), StoreError> {
-        let waiter = self.waiters.wait(Topic::new(&session_of(key)));
-        loop {
-            // Before looking: what is appended in between is not missed.
-            let woken = waiter.woken();
-            let end = database.end(key).await?.ok_or_else(|| StoreError::no_thread(&key.thread))?;
-            if end > after {
-                return Ok(());
-            }
-            self.backoff(database, woken).await;
-        }
-    }
-
     /// Waits until a session has an item with a higher number than `after`, or something else happened in it.
     pub(crate) async fn feed_changed(
         &self,
@@ -74,7 +54,8 @@ impl Notices {
         let waiter = self.waiters.wait(Topic::new(session));
         // Before looking: what is appended in between is not missed.
         let woken = waiter.woken();
-        if database.feed_end(session).await? <= after {
+        let end = database.feed_end_of(session).await?;
+        if end.ok_or_else(|| StoreError::no_session(&session.session))? <= after {
             self.backoff(database, woken).await;
         }
         Ok(())
@@ -139,9 +120,4 @@ impl Notices {
     fn lock(&self) -> MutexGuard<'_, Outgoing> {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns the session of a log.
-pub(crate) fn session_of(key: &ThreadKey) -> SessionKey {
-    SessionKey { tenant: key.tenant.clone(), session: key.thread.session() }
 }

@@ -1,9 +1,9 @@
-//! Writers of one session lock rows in one order: whoever is in a deadlock would be told here, and tries nothing again.
+//! Writers of one session lock rows in one order: a deadlock would be an error here, since nothing is tried again.
 
 use std::time::Duration;
 
 use contexture_history::Timestamp;
-use contexture_session::documents::{Document, DocumentKey, Documents, Writes};
+use contexture_session::documents::{Document, DocumentKey, Documents};
 use contexture_session::{Guard, Log as _, State, Store, StoreError};
 use contexture_store_postgres::PostgresConfig;
 use futures::future::join_all;
@@ -25,23 +25,19 @@ async fn waiting(schema: &str, count: i64) {
 }
 
 #[tokio::test]
-async fn deleting_documents_and_removing_their_session_do_not_deadlock() {
+async fn deleting_a_document_and_removing_its_session_do_not_deadlock() {
     let schema = unique("deadlocks");
     let store = store_in(impatient(&schema)).await;
     let admin = admin(&url()).await;
     let log = Log::create(&store).await;
     let (tenant, session) = (&log.session.tenant, &log.session.session);
-    let [first, last] = ["1", "2"].map(|it| DocumentKey::of_session(tenant, session, "d", it));
-    let document = |key: &DocumentKey| Document { key: key.clone(), at: Timestamp(1), data: String::new() };
-    let puts = vec![document(&first), document(&last)];
-    store.write(Writes { puts, ..Writes::default() }).await.unwrap();
-    // Somebody has a document locked: who deletes has one lock by then, and wants others.
-    let lock = format!("BEGIN; SELECT FROM {schema}.documents WHERE name = '2' FOR UPDATE");
+    let key = DocumentKey::of_session(tenant, session, "d", "1");
+    store.put(Document { key: key.clone(), at: Timestamp(1), data: String::new() }).await.unwrap();
+    // Another process has the document locked: the one that deletes it waits, and then the one that removes the session.
+    let lock = format!("BEGIN; SELECT FROM {schema}.documents WHERE name = '1' FOR UPDATE");
     admin.batch_execute(&lock).await.unwrap();
-    let (requires, deletes) = (vec![first.clone()], vec![first, last]);
-    let writes = Writes { requires, deletes, ..Writes::default() };
     let deleting = store.clone();
-    let deleting = tokio::spawn(async move { deleting.write(writes).await });
+    let deleting = tokio::spawn(async move { deleting.delete(key).await });
     waiting(&schema, 1).await;
     let (removing, key) = (store.clone(), log.session.clone());
     let removing = tokio::spawn(async move { removing.delete_session(key).await });

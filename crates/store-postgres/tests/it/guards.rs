@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_history::Timestamp;
-use contexture_session::{Fence, Guard, LeaseRefusal, LeaseRow, Log as _, StoreError};
+use contexture_session::{Fence, Guard, LeaseRow, Log as _, StoreError};
 
 use crate::support::{Log, config, store_in};
 
@@ -40,14 +40,11 @@ async fn the_database_decides_as_the_model_does() {
     for round in 0..400 {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let guard = some_guard(random >> 33, model.fence);
-        let expected = match model.admit(&guard, now) {
-            Ok(lease) => {
-                model = lease;
-                format!("{:?}", model.fence_of(&guard))
-            }
-            Err(LeaseRefusal::Held) => "held".to_owned(),
-            Err(LeaseRefusal::Fenced(fence)) => format!("fenced {fence:?}"),
-        };
+        let admitted = model.admit(&log.key, &guard, now).map(|lease| {
+            model = lease;
+            model.fence_of(&guard)
+        });
+        let expected = shown(admitted);
         let found = if round % 2 == 0 {
             log.store.lease(log.key.clone(), guard.clone()).await
         } else {

@@ -14,7 +14,6 @@ mod inputs;
 mod legacy;
 mod lost;
 mod migrations;
-mod order;
 mod places;
 mod proxy;
 mod searching;

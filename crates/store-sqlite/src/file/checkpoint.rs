@@ -4,7 +4,6 @@
 //! are copied by the writer itself, so that the log is briefly fully copied and restarts. Only if readers prevent that
 //! for long does the writer wait for them, so the log never grows without bound.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -15,7 +14,7 @@ use contexture_session::StoreError;
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
-use super::open::open_checkpointer;
+use super::open::open_reader;
 use crate::failure::StorePath;
 
 /// From this length on, in bytes, the log is copied into the file.
@@ -58,9 +57,7 @@ enum Stage {
 impl Checkpoints {
     /// Starts the thread, and listens to the commits of `writer`.
     pub(crate) fn start(
-        path: &Path,
         place: &StorePath,
-        busy: Duration,
         writer: &mut Connection,
     ) -> Result<(Checkpoints, JoinHandle<()>), StoreError> {
         let pages = Arc::new(AtomicU32::new(0));
@@ -72,7 +69,7 @@ impl Checkpoints {
         writer.wal_hook(Some(listen)).map_err(|err| place.error(&err))?;
         let page_bytes = writer.pragma_query_value(None, "page_size", |row| row.get(0));
         let page_bytes = page_bytes.map_err(|err| place.error(&err))?;
-        let conn = open_checkpointer(path, place, busy)?;
+        let conn = open_reader(place)?;
         let (ask, asked) = sync_channel(1);
         let copied = Arc::new(AtomicBool::new(false));
         let done = Arc::clone(&copied);
@@ -80,7 +77,7 @@ impl Checkpoints {
             .name("contexture-checkpoint".to_owned())
             .spawn(move || copy_when_asked(&conn, &asked, &done))
             .map_err(|err| place.unavailable(err))?;
-        let (stage, length_when_idle, hard) = (Stage::Idle, 0, HARD);
+        let (stage, length_when_idle, hard, busy) = (Stage::Idle, 0, HARD, place.busy);
         Ok((Checkpoints { ask, pages, copied, stage, length_when_idle, hard, page_bytes, busy }, thread))
     }
 

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_session::{SessionKey, StoreError, ThreadKey};
+use contexture_session::{StoreError, ThreadKey};
 use futures::channel::oneshot;
 use rusqlite::{Connection, ErrorCode};
 
@@ -21,42 +21,42 @@ use super::identity::Identity;
 use crate::failure::{Failure, StorePath};
 use crate::migrate::VERSION;
 
-/// A change of the file. It is called once more if the transaction it was part of did not go through.
-pub(crate) trait Change: Send + 'static {
-    /// The result of the change.
-    type Output: Send + 'static;
-
-    /// Makes the change, inside a transaction. A refusal must come before the first write.
-    fn make(&self, conn: &Connection) -> Result<Self::Output, Failure>;
-
-    /// Whether it is small enough to be made in the caller's thread.
-    fn is_small(&self) -> bool {
-        false
-    }
-
-    /// Whether its caller does not wait for the disk.
-    fn is_lazy(&self) -> bool {
-        false
-    }
-
-    /// Returns what to notify once it is made.
-    fn touched(&self) -> Touched<'_> {
-        Touched::Nothing
-    }
+/// A change of the file.
+pub(crate) struct Change<F> {
+    make: F,
+    pub(super) is_small: bool,
+    is_lazy: bool,
+    touched: Option<ThreadKey>,
 }
 
-/// The waiters that must check again.
-pub(crate) enum Touched<'a> {
-    Nothing,
-    Log(&'a ThreadKey),
-    Session(&'a SessionKey),
+impl<T, F: Fn(&Connection) -> Result<T, Failure>> Change<F> {
+    /// Returns a change that `make` makes, inside a transaction. A refusal must come before the first write. It is
+    /// called once more if the transaction it was part of did not go through.
+    pub(crate) fn new(make: F) -> Self {
+        Self { make, is_small: false, is_lazy: false, touched: None }
+    }
+
+    /// Says whether it is small enough to be made in the caller's thread.
+    pub(crate) fn small(self, is_small: bool) -> Self {
+        Self { is_small, ..self }
+    }
+
+    /// Says whether its caller does not wait for the disk.
+    pub(crate) fn lazy(self, is_lazy: bool) -> Self {
+        Self { is_lazy, ..self }
+    }
+
+    /// Makes the waiters of a log's session look again once it is made.
+    pub(crate) fn touching(self, log: ThreadKey) -> Self {
+        Self { touched: Some(log), ..self }
+    }
 }
 
 /// A queued change with its reply channel.
-struct QueuedChange<C: Change> {
-    change: C,
-    outcome: Option<Result<C::Output, StoreError>>,
-    reply: oneshot::Sender<Result<C::Output, StoreError>>,
+struct QueuedChange<T, F> {
+    change: Change<F>,
+    outcome: Option<Result<T, StoreError>>,
+    reply: oneshot::Sender<Result<T, StoreError>>,
 }
 
 /// A change of any kind.
@@ -65,8 +65,8 @@ pub(crate) trait Pending: Send {
     fn make(&mut self, conn: &Connection) -> rusqlite::Result<()>;
     /// Whether its caller does not wait for the disk.
     fn is_lazy(&self) -> bool;
-    /// Returns what to notify, if the change was made.
-    fn touched(&self) -> Touched<'_>;
+    /// Returns the log whose session's waiters must look again, if the change was made.
+    fn touched(&self) -> Option<&ThreadKey>;
     /// Notes that it was not made.
     fn fail(&mut self, err: StoreError);
     /// Tells the outcome, after the commit.
@@ -77,17 +77,21 @@ pub(crate) trait Pending: Send {
 pub(crate) type Batch = Vec<Box<dyn Pending>>;
 
 /// The future result of a change.
-pub(crate) type Answer<C> = oneshot::Receiver<Result<<C as Change>::Output, StoreError>>;
+pub(crate) type Answer<T> = oneshot::Receiver<Result<T, StoreError>>;
 
 /// Returns a change to queue, and the answer that it is going to get.
-pub(crate) fn pending<C: Change>(change: C) -> (Box<dyn Pending>, Answer<C>) {
+pub(crate) fn pending<T, F>(change: Change<F>) -> (Box<dyn Pending>, Answer<T>)
+where
+    T: Send + 'static,
+    F: Fn(&Connection) -> Result<T, Failure> + Send + 'static,
+{
     let (reply, answer) = oneshot::channel();
     (Box::new(QueuedChange { change, outcome: None, reply }), answer)
 }
 
-impl<C: Change> Pending for QueuedChange<C> {
+impl<T: Send, F: Fn(&Connection) -> Result<T, Failure> + Send> Pending for QueuedChange<T, F> {
     fn make(&mut self, conn: &Connection) -> rusqlite::Result<()> {
-        self.outcome = Some(match self.change.make(conn) {
+        self.outcome = Some(match (self.change.make)(conn) {
             Ok(output) => Ok(output),
             Err(Failure::Refused(err)) => Err(err),
             Err(Failure::Broken(err)) => return Err(err),
@@ -96,14 +100,11 @@ impl<C: Change> Pending for QueuedChange<C> {
     }
 
     fn is_lazy(&self) -> bool {
-        self.change.is_lazy()
+        self.change.is_lazy
     }
 
-    fn touched(&self) -> Touched<'_> {
-        match self.outcome {
-            Some(Ok(_)) => self.change.touched(),
-            _ => Touched::Nothing,
-        }
+    fn touched(&self) -> Option<&ThreadKey> {
+        self.change.touched.as_ref().filter(|_| matches!(self.outcome, Some(Ok(_))))
     }
 
     fn fail(&mut self, err: StoreError) {
@@ -121,8 +122,6 @@ impl<C: Change> Pending for QueuedChange<C> {
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) conn: Connection,
-    /// How long to wait for another process.
-    pub(crate) busy: Duration,
     pub(crate) place: StorePath,
     pub(crate) identity: Arc<Identity>,
     pub(crate) checkpoints: Checkpoints,
@@ -164,7 +163,7 @@ impl File {
         // Setting this number never fails.
         let _ = self.conn.busy_timeout(Duration::ZERO);
         let written = self.transaction(change.is_lazy(), |conn| change.make(conn));
-        let _ = self.conn.busy_timeout(self.busy);
+        let _ = self.conn.busy_timeout(self.place.busy);
         match written {
             Ok(()) => true,
             Err(TransactionError::NotBegun(err))

@@ -12,7 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::identity::Identity;
-use crate::failure::StorePath;
+use crate::failure::{Failure, StorePath};
 use crate::migrate::{VERSION, check_state, migrate, read_state};
 
 /// The magic bytes of an SQLite file.
@@ -27,38 +27,34 @@ pub(crate) const OLD_PAGE_BYTES: u32 = 8192;
 const WAL_KEPT_BYTES: u32 = 64 * 1024 * 1024;
 
 /// Opens the connection that writes, and brings the file up to date.
-pub(crate) fn open_writer(path: &Path, place: &StorePath, busy: Duration) -> Result<Connection, StoreError> {
-    open_at(path, place, busy, VERSION, PAGE_BYTES)
+pub(crate) fn open_writer(place: &StorePath) -> Result<Connection, StoreError> {
+    open_at(place, VERSION, PAGE_BYTES)
 }
 
 /// The same, with a version to bring the file to, and the size of its pages if it is new.
-pub(crate) fn open_at(
-    path: &Path,
-    place: &StorePath,
-    busy: Duration,
-    version: u32,
-    page_bytes: u32,
-) -> Result<Connection, StoreError> {
-    check_path(path, place)?;
-    make_private(path).map_err(|err| place.unavailable(err.to_string()))?;
-    let mut conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, busy)
-        .map_err(|err| place.error(&err))?;
-    // First of all: a file of another program stays unchanged.
-    check_state(read_state(&mut conn).map_err(|err| place.error(&err))?, place)?;
-    if conn.is_readonly("main").unwrap_or(true) {
-        return Err(place.unavailable("the file can't be written"));
-    }
-    use_wal(&conn, busy, page_bytes).map_err(|err| place.error(&err))?;
-    set_up(&conn).map_err(|err| place.error(&err))?;
-    migrate(&mut conn, place, version).map_err(|err| place.failure(err))?;
-    Ok(conn)
+pub(crate) fn open_at(place: &StorePath, version: u32, page_bytes: u32) -> Result<Connection, StoreError> {
+    check_path(place)?;
+    make_private(&place.path).map_err(|err| place.unavailable(err))?;
+    let open = || {
+        let mut conn = connect(place, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+        // First of all: a file of another program stays unchanged.
+        check_state(read_state(&mut conn)?, place)?;
+        if conn.is_readonly("main").unwrap_or(true) {
+            return Err(place.unavailable("the file can't be written").into());
+        }
+        use_wal(&conn, place.busy, page_bytes)?;
+        set_up(&conn)?;
+        migrate(&mut conn, place, version)?;
+        Ok(conn)
+    };
+    open().map_err(|err| place.failure(err))
 }
 
-/// Opens a connection that only reads; the file is up to date.
-pub(crate) fn open_reader(path: &Path, place: &StorePath, busy: Duration) -> Result<Connection, StoreError> {
+/// Opens a connection that only reads, or copies the write-ahead log into the file; the file is up to date.
+pub(crate) fn open_reader(place: &StorePath) -> Result<Connection, StoreError> {
     // Readers need the shared memory of the write-ahead log, so the file is opened for writing all the same.
     let open = || {
-        let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, busy)?;
+        let conn = connect(place, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         set_up(&conn)?;
         conn.pragma_update(None, "query_only", true)?;
         Ok(conn)
@@ -68,55 +64,36 @@ pub(crate) fn open_reader(path: &Path, place: &StorePath, busy: Duration) -> Res
 
 /// Looks at the file as a program does that opens it now: its first bytes, its schema, one read. Connections that are
 /// open see what they have in memory.
-pub(crate) fn probe_file(
-    path: &Path,
-    identity: &Identity,
-    place: &StorePath,
-    busy: Duration,
-) -> Result<(), StoreError> {
+pub(crate) fn probe_file(identity: &Identity, place: &StorePath) -> Result<(), Failure> {
     // Opening another file would be worse than useless: SQLite takes the log for that file's own, copies it there and
     // removes it.
     if let Some(missing) = identity.missing() {
-        return Err(place.missing(missing));
+        return Err(place.missing(missing).into());
     }
     let mut head = [0; MAGIC.len()];
-    let read = std::fs::File::open(path).and_then(|mut it| it.read_exact(&mut head));
+    let read = std::fs::File::open(&place.path).and_then(|mut it| it.read_exact(&mut head));
     // Not left to SQLite: it removes the log of a file that is empty.
     match read {
         Ok(()) if head == *MAGIC => {}
-        Ok(()) => return Err(place.damaged("it does not begin as an SQLite file does")),
-        Err(err) if err.kind() == ErrorKind::UnexpectedEof => return Err(place.damaged("it was cut off")),
-        Err(err) => return Err(place.unavailable(err)),
+        Ok(()) => return Err(place.damaged("it does not begin as an SQLite file does").into()),
+        Err(err) if err.kind() == ErrorKind::UnexpectedEof => {
+            return Err(place.damaged("it was cut off").into());
+        }
+        Err(err) => return Err(place.unavailable(err).into()),
     }
-    let conn = open_reader(path, place, busy)?;
-    let version: Result<u32, _> = conn.pragma_query_value(None, "user_version", |row| row.get(0));
-    match version.map_err(|err| place.error(&err))? {
-        newer if newer > VERSION => return Err(place.newer(newer, VERSION)),
-        _ => {}
+    let conn = open_reader(place)?;
+    let version: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version > VERSION {
+        return Err(place.newer(version, VERSION).into());
     }
-    let read = conn.query_row("SELECT count(*) FROM (SELECT 1 FROM documents LIMIT 1)", [], |_| Ok(()));
-    read.map_err(|err| place.error(&err))
+    Ok(conn.query_row("SELECT count(*) FROM (SELECT 1 FROM documents LIMIT 1)", [], |_| Ok(()))?)
 }
 
-/// Opens a connection that copies the write-ahead log into the file.
-pub(crate) fn open_checkpointer(
-    path: &Path,
-    place: &StorePath,
-    busy: Duration,
-) -> Result<Connection, StoreError> {
-    let open = || {
-        let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, busy)?;
-        set_up(&conn)?;
-        Ok(conn)
-    };
-    open().map_err(|err| place.error(&err))
-}
-
-fn check_path(path: &Path, place: &StorePath) -> Result<(), StoreError> {
-    if path.is_dir() {
+fn check_path(place: &StorePath) -> Result<(), StoreError> {
+    if place.path.is_dir() {
         return Err(place.unavailable("it is a folder"));
     }
-    match path.parent() {
+    match place.path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => {
             Err(place.unavailable(format!("there is no folder `{}`", parent.display())))
         }
@@ -136,10 +113,10 @@ fn make_private(path: &Path) -> std::io::Result<()> {
     }
 }
 
-fn connect(path: &Path, flags: OpenFlags, busy: Duration) -> rusqlite::Result<Connection> {
+fn connect(place: &StorePath, flags: OpenFlags) -> rusqlite::Result<Connection> {
     // Each connection belongs to one thread, so SQLite need not lock it.
-    let conn = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    conn.busy_timeout(busy)?;
+    let conn = Connection::open_with_flags(&place.path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    conn.busy_timeout(place.busy)?;
     conn.set_prepared_statement_cache_capacity(64);
     // Otherwise some statements are prepared again whenever other values are bound to them.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

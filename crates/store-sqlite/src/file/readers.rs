@@ -6,7 +6,6 @@
 //! A small question that is alone is answered in the caller's thread, see [`LatencyTracker`].
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
@@ -60,12 +59,10 @@ impl std::fmt::Debug for Waiting {
 impl Readers {
     /// Starts `count` reader threads.
     pub(crate) fn start(
-        path: &Path,
         place: &StorePath,
-        busy: Duration,
         count: usize,
     ) -> Result<(Readers, Vec<JoinHandle<()>>), StoreError> {
-        let inline_conn = open_reader(path, place, busy)?;
+        let inline_conn = open_reader(place)?;
         // A query on a caller's thread never waits for other processes.
         inline_conn.busy_timeout(Duration::ZERO).map_err(|err| place.error(&err))?;
         let inline_conn = Mutex::new(inline_conn);
@@ -76,7 +73,7 @@ impl Readers {
             place: place.clone(),
         };
         let start = |_| {
-            let conn = open_reader(path, place, busy)?;
+            let conn = open_reader(place)?;
             let queue = Arc::clone(&readers.queue);
             std::thread::Builder::new()
                 .name("contexture-read".to_owned())

@@ -16,10 +16,10 @@ use futures::channel::oneshot;
 use rusqlite::Connection;
 
 use super::checkpoint::Checkpoints;
-use super::commit::{Change, File, Pending, Touched, pending};
+use super::commit::{Change, File, Pending, pending};
 use super::identity::Identity;
 use super::latency::{LatencyTracker, spin_until};
-use crate::failure::StorePath;
+use crate::failure::{Failure, StorePath};
 use crate::waiters::Waiters;
 
 /// The most changes in one transaction, so that the first of them does not wait too long.
@@ -63,13 +63,12 @@ impl Writer {
         conn: Connection,
         identity: Arc<Identity>,
         place: StorePath,
-        busy: Duration,
         waiters: Arc<Waiters>,
         checkpoints: Checkpoints,
     ) -> std::io::Result<(Writer, JoinHandle<()>)> {
         let (commands, queue) = channel();
         let is_synced = Cell::new(true);
-        let file = Mutex::new(File { conn, busy, place: place.clone(), identity, checkpoints, is_synced });
+        let file = Mutex::new(File { conn, place: place.clone(), identity, checkpoints, is_synced });
         let shared = Arc::new(WriterShared { file, latency: LatencyTracker::default(), place, waiters });
         let work = WriterThread { queue, shared: Arc::clone(&shared), next: None };
         let thread = std::thread::Builder::new().name("contexture-write".to_owned()).spawn(|| work.run())?;
@@ -78,14 +77,18 @@ impl Writer {
 
     /// Makes a change and waits until it is durable or refused. `prepare` is the part that needs no connection; of
     /// many changes, one is prepared while another is made.
-    pub(crate) async fn make<C: Change>(
+    pub(crate) async fn make<T, F>(
         &self,
-        prepare: impl FnOnce() -> Result<C, StoreError>,
-    ) -> Result<C::Output, StoreError> {
+        prepare: impl FnOnce() -> Result<Change<F>, StoreError>,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Fn(&Connection) -> Result<T, Failure> + Send + 'static,
+    {
         let operation = self.shared.latency.begin();
         let can_run_inline = operation.can_run_inline().await;
         let change = prepare()?;
-        let can_run_inline = can_run_inline && change.is_small();
+        let can_run_inline = can_run_inline && change.is_small;
         let (pending, answer) = pending(change);
         let rest = if can_run_inline { self.make_inline(pending) } else { Some(pending) };
         if let Some(pending) = rest {
@@ -140,10 +143,8 @@ impl WriterShared {
 
     /// Sends the outcome of a change to its waiters. Never with the lock held: they may write next.
     fn answer(&self, change: Box<dyn Pending>) {
-        match change.touched() {
-            Touched::Nothing => {}
-            Touched::Log(key) => self.waiters.wake_log(key),
-            Touched::Session(key) => self.waiters.wake(key),
+        if let Some(log) = change.touched() {
+            self.waiters.wake(log);
         }
         change.answer(&self.place);
     }
@@ -244,8 +245,9 @@ mod tests {
     use futures::executor::block_on;
     use futures::future::join_all;
 
-    use super::{Arc, Change, Checkpoints, Connection, Duration, Identity, StoreError, StorePath, Writer};
-    use crate::failure::Failure;
+    use super::{
+        Arc, Change, Checkpoints, Connection, Duration, Failure, Identity, StoreError, StorePath, Writer,
+    };
     use crate::file::open::open_writer;
 
     /// Adds a session and a number of blobs of 100 KB, or fails after the session.
@@ -255,9 +257,7 @@ mod tests {
         fails: bool,
     }
 
-    impl Change for Add {
-        type Output = ();
-
+    impl Add {
         fn make(&self, conn: &Connection) -> Result<(), Failure> {
             let sql = "INSERT INTO sessions (tenant, name, created) VALUES ('default', ?1, 0)";
             conn.execute(sql, [&self.name])?;
@@ -276,14 +276,16 @@ mod tests {
     fn made(pages: u32, changes: Vec<Add>) -> (Vec<Result<(), StoreError>>, Vec<String>) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("contexture.db");
-        let (place, busy) = (StorePath::new(&path), Duration::from_secs(1));
-        let mut conn = open_writer(&path, &place, busy).expect("a file");
+        let place = StorePath::new(&path, Duration::from_secs(1));
+        let mut conn = open_writer(&place).expect("a file");
         conn.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).expect("a limit");
-        let (checkpoints, copying) = Checkpoints::start(&path, &place, busy, &mut conn).expect("a thread");
+        let (checkpoints, copying) = Checkpoints::start(&place, &mut conn).expect("a thread");
         let (writer, writing) =
-            Writer::start(conn, Arc::new(Identity::of(&path)), place, busy, Arc::default(), checkpoints)
+            Writer::start(conn, Arc::new(Identity::of(&path)), place, Arc::default(), checkpoints)
                 .expect("a thread");
-        let outcomes = block_on(join_all(changes.into_iter().map(|it| writer.make(|| Ok(it)))));
+        let outcomes = block_on(join_all(
+            changes.into_iter().map(|add| writer.make(move || Ok(Change::new(move |conn| add.make(conn))))),
+        ));
         drop(writer);
         writing.join().expect("an end");
         copying.join().expect("an end");

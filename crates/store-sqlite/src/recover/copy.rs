@@ -3,14 +3,13 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
-use std::time::Duration;
 
 use contexture_session::codec::blob_hash;
 use contexture_session::{SessionId, StoreError, Tenant, ThreadId};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
 
-use super::walk::{RowOutcome, walk};
+use super::walk::walk;
 use super::{Scratch, with_suffix};
 use crate::failure::{Failure, StorePath};
 use crate::file::open::{OLD_PAGE_BYTES, PAGE_BYTES, open_at};
@@ -21,15 +20,15 @@ const LAYOUT_PAGES: u64 = 64;
 
 /// Opens the copy. A schema that can't be read is replaced: it holds the layout, which is the same in every file of a
 /// version.
-pub(super) fn open_copy(path: &Path, place: &StorePath) -> Result<Connection, StoreError> {
-    if let Some(conn) = open_readable(path, place)? {
+pub(super) fn open_copy(place: &StorePath) -> Result<Connection, StoreError> {
+    if let Some(conn) = open_readable(place)? {
         return Ok(conn);
     }
-    let start = FileStart::of(path).map_err(|err| place.unavailable(err))?;
+    let start = FileStart::of(&place.path).map_err(|err| place.unavailable(err))?;
     let open_with = |(page_bytes, layout): (u32, Layout)| {
-        start.restore(path).map_err(|err| place.unavailable(err))?;
-        replace_schema(path, place, layout, page_bytes)?;
-        open_readable(path, place)
+        start.restore(&place.path).map_err(|err| place.unavailable(err))?;
+        replace_schema(place, layout, page_bytes)?;
+        open_readable(place)
     };
     // What fits best: some of the tables may be damaged too.
     let (mut best, mut most) = (None, 0);
@@ -84,9 +83,9 @@ fn count_tables(conn: &Connection) -> usize {
     TABLES.iter().filter(is_table).count()
 }
 
-fn open_readable(path: &Path, place: &StorePath) -> Result<Option<Connection>, StoreError> {
+fn open_readable(place: &StorePath) -> Result<Option<Connection>, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags).map_err(|err| place.error(&err))?;
+    let conn = Connection::open_with_flags(&place.path, flags).map_err(|err| place.error(&err))?;
     let application = conn.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
     let tables = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0));
     match (application, tables) {
@@ -98,16 +97,16 @@ fn open_readable(path: &Path, place: &StorePath) -> Result<Option<Connection>, S
     }
 }
 
-fn replace_schema(path: &Path, place: &StorePath, layout: Layout, page_bytes: u32) -> Result<(), StoreError> {
-    let sound = Scratch { path: with_suffix(path, ".new") };
-    let conn = open_at(&sound.path, place, Duration::from_secs(1), VERSION, page_bytes)?;
+fn replace_schema(place: &StorePath, layout: Layout, page_bytes: u32) -> Result<(), StoreError> {
+    let sound = Scratch { path: with_suffix(&place.path, ".new") };
+    let conn = open_at(&place.at(&sound.path), VERSION, page_bytes)?;
     if layout == Layout::Vacuumed {
         conn.execute_batch("VACUUM").map_err(|err| place.error(&err))?;
     }
     drop(conn);
     let replace = || {
         let sound = std::fs::read(&sound.path)?;
-        let mut file = OpenOptions::new().write(true).open(path)?;
+        let mut file = OpenOptions::new().write(true).open(&place.path)?;
         let size = page_bytes as usize;
         // A file that was cut short may lack pages that the layout names.
         let mut pages = file.metadata()?.len().div_ceil(u64::from(page_bytes)).max(LAYOUT_PAGES);
@@ -204,14 +203,14 @@ fn copy_table(old: &Connection, new: &Connection, table: &str) -> Result<u64, Fa
         new.prepare_cached(&format!("INSERT OR IGNORE INTO {table} ({columns}) VALUES ({marks})"))?;
     walk(old, table, &columns, |row| {
         let values = (1..=count).map(|it| row.get::<_, Value>(it)).collect::<Result<Vec<_>, _>>();
-        let Ok(values) = values else { return Ok(RowOutcome::Unreadable) };
+        let Ok(values) = values else { return Ok(false) };
         if !is_sound(table, row).unwrap_or(false) {
-            return Ok(RowOutcome::Unreadable);
+            return Ok(false);
         }
         Ok(match insert.execute(params_from_iter(values)) {
-            Ok(_) => RowOutcome::Copied,
+            Ok(_) => true,
             // A value of another type than the column's.
-            Err(err) if is_about_values(&err) => RowOutcome::Unreadable,
+            Err(err) if is_about_values(&err) => false,
             Err(err) => return Err(err.into()),
         })
     })

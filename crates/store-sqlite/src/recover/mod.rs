@@ -20,6 +20,9 @@ use crate::failure::{Failure, StorePath};
 use crate::file::open::{PAGE_BYTES, open_at};
 use crate::migrate::{VERSION, migrate};
 
+/// How long to wait for another process.
+const BUSY: Duration = Duration::from_secs(1);
+
 /// The result of recovering a damaged file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
@@ -40,13 +43,13 @@ impl SqliteStore {
     /// may write to it during recovery.
     pub fn recover(damaged: impl AsRef<Path>, into: impl AsRef<Path>) -> Result<Recovered, StoreError> {
         let (damaged, into) = (damaged.as_ref(), into.as_ref());
-        let (source, target) = (StorePath::new(damaged), StorePath::new(into));
+        let (source, target) = (StorePath::new(damaged, BUSY), StorePath::new(into, BUSY));
         if into.exists() {
             return Err(target.unavailable("it exists already"));
         }
         let scratch = Scratch::copy_of(damaged, into).map_err(|err| source.unavailable(err))?;
-        let old = copy::open_copy(&scratch.path, &source)?;
-        let recovered = fill(&old, into, &target);
+        let old = copy::open_copy(&source.at(&scratch.path))?;
+        let recovered = fill(&old, &target);
         if recovered.is_err() {
             remove_store(into);
         }
@@ -54,10 +57,10 @@ impl SqliteStore {
     }
 }
 
-fn fill(old: &Connection, into: &Path, place: &StorePath) -> Result<Recovered, StoreError> {
+fn fill(old: &Connection, place: &StorePath) -> Result<Recovered, StoreError> {
     let version = old.pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0));
     let version = version.map_or(VERSION, |it| it.clamp(1, VERSION));
-    let mut new = open_at(into, place, Duration::from_secs(1), version, PAGE_BYTES)?;
+    let mut new = open_at(place, version, PAGE_BYTES)?;
     fill_from(old, &mut new, place).map_err(|err| place.failure(err))
 }
 

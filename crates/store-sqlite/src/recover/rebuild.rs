@@ -66,10 +66,12 @@ pub(super) fn rebuild(
 ) -> Result<(), Failure> {
     restore_missing_names(conn, &mut recovered.lost)?;
     for log in logs(conn)? {
-        match log.kind {
-            LogKind::Journal => rebuild_journal(conn, place, &log, &mut recovered.lost)?,
-            _ => rebuild_log(conn, place, &log, &mut recovered.lost)?,
-        }
+        let end = log.end.max(last_item(conn, &log)?);
+        let rows = LogRows { conn, place, key: &log.key, log: log.no, end };
+        recovered.lost.extend(match log.kind {
+            LogKind::Journal => rebuild_journal(&rows)?,
+            _ => rebuild_log(&rows, &log)?,
+        });
         copy_blob_uses(conn, log.key.tenant.as_str(), log.no)?;
     }
     for sql in TIDY.iter().chain(&NUMBER) {
@@ -147,30 +149,24 @@ fn logs(conn: &Connection) -> rusqlite::Result<Vec<DamagedLog>> {
     conn.prepare(sql)?.query_map([], log)?.collect()
 }
 
-fn rebuild_log(
-    conn: &Connection,
-    place: &StorePath,
-    log: &DamagedLog,
-    lost: &mut Vec<String>,
-) -> Result<(), Failure> {
-    let salvage = salvage(conn, place, log)?;
+/// Keeps a log up to its first gap. Returns what is lost.
+fn rebuild_log(rows: &LogRows<'_>, log: &DamagedLog) -> Result<Option<String>, Failure> {
+    let (conn, was) = (rows.conn, rows.end);
+    let salvage = salvage(rows, log.base)?;
     let end = salvage.state.end;
-    let was = log.end.max(last_item(conn, log)?);
-    if was > end {
-        let why = salvage.trouble.as_deref().unwrap_or("it is missing");
-        let (first, name) = (end.next(), &log.key.thread);
-        lost.push(format!("thread `{name}`: items {first} to {was}; item {first}: {why}"));
-    }
+    let why = salvage.trouble.as_deref().unwrap_or("it is missing");
+    let (first, name) = (end.next(), &log.key.thread);
+    let lost = || format!("thread `{name}`: items {first} to {was}; item {first}: {why}");
+    let lost = (was > end).then(lost);
     conn.execute("DELETE FROM commits WHERE log = ?1 AND first > ?2", params![log.no, to_sql(end.0)])?;
     conn.execute(r#"UPDATE logs SET "end" = ?2 WHERE no = ?1"#, params![log.no, to_sql(end.0)])?;
     // The state of a run is its driver's: only what was saved of it is known.
-    if !log.kind.is_thread() {
-        return Ok(());
+    if log.kind.is_thread() {
+        insert_keys(conn, log.no, &salvage.keys)?;
+        index(&LogRows { end, ..*rows }, &ranges_of(&salvage.state.archives))?;
+        set_state(conn, log, &LogState::from(&salvage.state))?;
     }
-    insert_keys(conn, log.no, &salvage.keys)?;
-    let rows = LogRows { conn, place, key: &log.key, log: log.no, end };
-    index(&rows, &ranges_of(&salvage.state.archives))?;
-    Ok(set_state(conn, log, &LogState::from(&salvage.state))?)
+    Ok(lost)
 }
 
 fn last_item(conn: &Connection, log: &DamagedLog) -> rusqlite::Result<Seq> {
@@ -181,14 +177,13 @@ fn last_item(conn: &Connection, log: &DamagedLog) -> rusqlite::Result<Seq> {
 const ROWS: &str = "SELECT first, count, blobs, body FROM commits WHERE log = ?1 ORDER BY first";
 
 /// Reads a log's rows as long as they follow each other and can be decoded.
-fn salvage(conn: &Connection, place: &StorePath, log: &DamagedLog) -> Result<Salvage, Failure> {
-    let mut statement = conn.prepare_cached(ROWS)?;
-    let mut rows = statement.query([log.no])?;
-    let reader = LogRows { conn, place, key: &log.key, log: log.no, end: log.end };
+fn salvage(log: &LogRows<'_>, base: Seq) -> Result<Salvage, Failure> {
+    let mut statement = log.conn.prepare_cached(ROWS)?;
+    let mut rows = statement.query([log.log])?;
     let mut salvage = Salvage::default();
     while let Some(row) = rows.next()? {
-        match reader.decode_row(row) {
-            Ok(items) if follows(salvage.state.end, &items) => salvage.take(&items, log.base),
+        match log.decode_row(row) {
+            Ok(items) if follows(salvage.state.end, &items) => salvage.take(&items, base),
             Ok(_) => break,
             Err(err) => {
                 salvage.trouble = Some(err.to_string());
@@ -218,21 +213,15 @@ fn set_state(conn: &Connection, log: &DamagedLog, state: &LogState) -> rusqlite:
     conn.execute(sql, values).map(drop)
 }
 
-/// Keeps what can be read of a journal: its items do not build on each other. No position is used again.
-fn rebuild_journal(
-    conn: &Connection,
-    place: &StorePath,
-    log: &DamagedLog,
-    lost: &mut Vec<String>,
-) -> Result<(), Failure> {
-    let end = log.end.max(last_item(conn, log)?);
-    let reader = LogRows { conn, place, key: &log.key, log: log.no, end };
+/// Keeps what can be read of a journal: its items do not build on each other. No position is used again. Returns what is
+/// lost.
+fn rebuild_journal(log: &LogRows<'_>) -> Result<Option<String>, Failure> {
     let (mut oldest, mut unreadable, mut next) = (None, Vec::new(), None);
     let mut holes = 0;
-    let mut statement = conn.prepare_cached(ROWS)?;
-    let mut rows = statement.query([log.no])?;
+    let mut statement = log.conn.prepare_cached(ROWS)?;
+    let mut rows = statement.query([log.log])?;
     while let Some(row) = rows.next()? {
-        let Ok(items) = reader.decode_row(row) else {
+        let Ok(items) = log.decode_row(row) else {
             unreadable.push(row.get::<_, i64>(0)?);
             continue;
         };
@@ -242,14 +231,11 @@ fn rebuild_journal(
         next = Some(last.seq.next());
     }
     drop(rows);
-    holes += next.map_or(0, |it| end.next().0.saturating_sub(it.0));
-    if holes > 0 {
-        lost.push(format!("journal `{}`: {holes} items", log.key.thread));
-    }
+    holes += next.map_or(0, |it| log.end.next().0.saturating_sub(it.0));
     for first in unreadable {
-        conn.execute("DELETE FROM commits WHERE log = ?1 AND first = ?2", params![log.no, first])?;
+        log.conn.execute("DELETE FROM commits WHERE log = ?1 AND first = ?2", params![log.log, first])?;
     }
     let sql = r#"UPDATE logs SET "end" = ?2, oldest = ?3 WHERE no = ?1"#;
-    conn.execute(sql, params![log.no, to_sql(end.0), oldest])?;
-    Ok(())
+    log.conn.execute(sql, params![log.log, to_sql(log.end.0), oldest])?;
+    Ok((holes > 0).then(|| format!("journal `{}`: {holes} items", log.key.thread)))
 }

@@ -7,13 +7,13 @@ const ROWS_OF_A_PAGE: i64 = 128;
 /// A search goes number by number for so long. A damaged page can name numbers that are far too large.
 const NEAR: u32 = 20_000;
 
-/// Calls `take` with each readable row of `table`, in number order. The number is the first column; if `take` fails
-/// the row counts as unreadable. Returns how many gaps could not be read.
+/// Calls `take` with each readable row of `table`, in number order. The number is the first column. `take` says whether
+/// it could read the rest of the row. Returns how many gaps could not be read.
 pub(super) fn walk<E>(
     conn: &Connection,
     table: &str,
     columns: &str,
-    mut take: impl FnMut(&Row<'_>) -> Result<RowOutcome, E>,
+    mut take: impl FnMut(&Row<'_>) -> Result<bool, E>,
 ) -> Result<u64, E> {
     let last = last_number(conn, table);
     let sql = format!("SELECT rowid, {columns} FROM {table} WHERE rowid >= ?1 ORDER BY rowid");
@@ -46,12 +46,6 @@ fn stride(misses: u32) -> i64 {
     }
 }
 
-/// The result of copying a row.
-pub(super) enum RowOutcome {
-    Copied,
-    Unreadable,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// All rows to the end were read.
@@ -67,7 +61,7 @@ fn walk_from<E>(
     conn: &Connection,
     sql: &str,
     next: &mut i64,
-    take: &mut impl FnMut(&Row<'_>) -> Result<RowOutcome, E>,
+    take: &mut impl FnMut(&Row<'_>) -> Result<bool, E>,
 ) -> Result<Step, E> {
     let begin = *next;
     let Ok(mut statement) = conn.prepare_cached(sql) else { return Ok(Step::Nothing) };
@@ -85,7 +79,7 @@ fn walk_from<E>(
             _ if *next > begin => return Ok(Step::Some),
             _ => return Ok(Step::Nothing),
         }
-        if let RowOutcome::Unreadable = take(row)? {
+        if !take(row)? {
             return Ok(Step::Some);
         }
     }

@@ -1,11 +1,11 @@
 -- Threads, runs of flows and journals are logs in one table. Streams are gone: what they held are items now.
 
--- The audit log belongs to a tenant that nobody else uses: its session must not be in anybody's way.
+-- The audit log belongs to a tenant of its own: its session must not be in the way of a tenant's.
 UPDATE streams SET tenant = '~system' WHERE kind = 'audit' AND session = '';
 
 -- `kind` is `main`, `isolated`, `run` or `journal`. `end`, `turns` and `updated` are in a thread's `state` too; they are
--- columns so that lists need not parse it. `fence` is the number of the last lease there was; without an `owner` nobody
--- holds one. `numbered` is the last number given in the session, in the row of its main thread: an append to that
+-- columns so that lists need not parse it. `fence` is the number of the last lease there was; without an `owner` it is
+-- not held. `numbered` is the last number given in the session, in the row of its main thread: an append to that
 -- writes no other page for it. `oldest` is the time of a journal's first item; without items it is null. The long
 -- column is the last one: the others are read without it.
 CREATE TABLE logs (
@@ -133,7 +133,7 @@ FROM (
     SELECT m.*, (SELECT count(*) FROM records WHERE stream = m.inbox AND number > m.taken) AS unread FROM moved AS m
 ) ORDER BY session, kind, name;
 
--- Each record is an item that nobody but its owner sees. What a run has not read yet comes after its own records.
+-- Each record is an item that only its owner sees. What a run has not read yet comes after its own records.
 CREATE TEMP TABLE moved_items AS
 SELECT i.record, i.item, i.first, l.no AS log, iif(l.kind = 'run', l.session, NULL) AS session,
     row_number() OVER (PARTITION BY l.session, l.kind ORDER BY i.is_unread, i.record) AS number

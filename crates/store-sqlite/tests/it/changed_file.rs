@@ -5,7 +5,7 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use std::time::Duration;
 
 use contexture_history::Timestamp;
-use contexture_session::{Documents as _, Guard, Log as _, NewSession, Store as _, StoreError, Writes};
+use contexture_session::{Document, Documents as _, Guard, Log as _, NewSession, Store as _, StoreError};
 use futures::executor::block_on;
 
 use crate::support::{Place, Threads, session, thread_key};
@@ -21,7 +21,7 @@ fn written(threads: &Threads) -> Vec<&'static str> {
         block_on(store.create_session(new)),
         threads.fork("a", "a/copy", 1),
         block_on(store.delete_session(session("a"))).map(drop),
-        block_on(store.write(Writes::probe(Timestamp(1)))).map(drop),
+        block_on(store.put(Document::probe(Timestamp(1)))).map(drop),
         block_on(store.prune("probe".to_owned(), Timestamp(2), 10)).map(drop),
         block_on(store.vacuum()),
     ];

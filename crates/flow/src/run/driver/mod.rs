@@ -3,7 +3,7 @@
 //! Everything is logged before it takes effect: a node executes after the record of its start is durable, and its
 //! outputs are durable before another node uses them. The end of one node and the start of the next are one commit.
 //!
-//! The driver holds the lease of the log, so nobody else drives the run. Others may append answers and a cancellation;
+//! The driver holds the lease of the log, so no other process drives the run. Others may append answers and a cancellation;
 //! the driver takes them in before it appends anything itself.
 
 mod ending;
@@ -24,12 +24,12 @@ use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::stream::FuturesUnordered;
 use tracing::Instrument;
 
-use self::task::{Attempt, attempt, check_inputs, delay};
+use self::task::{Attempt, attempt};
 use super::error::RunError;
 use super::record::log::{Entry, RunLog};
 use super::record::{RunRecord, StoredRun};
 use super::state::ready::RunContext;
-use super::state::{Active, Phase, State};
+use super::state::{Phase, State};
 use crate::node::{EmittedEvent, EventSink};
 use crate::{EventContext, Flow, NodeError, PortValue, RunEvent, RunStatus, Services, Step};
 
@@ -126,12 +126,9 @@ impl Driver {
 
     /// Recovers nodes orphaned by a lost driver.
     pub(super) fn recover_orphans(&mut self) {
-        let is_runnable =
-            |idx: &usize| self.state.nodes[*idx].active.as_ref().is_some_and(Active::is_runnable);
-        let lost: Vec<usize> = self.state.active.iter().copied().filter(is_runnable).collect();
-        for idx in lost {
+        for idx in self.state.runnable().collect::<Vec<_>>() {
             let Some(node) = self.flow.node(idx) else { continue };
-            if !node.is_repeatable {
+            if !node.definition.repeat.unwrap_or(node.traits.is_repeatable) {
                 let message = "its process was lost while it ran, and it is not marked as repeatable";
                 self.fail(idx, NodeError::new(ErrorCode::Interrupted, message));
             } else if self.phase(idx) == Some(&Phase::Running) {
@@ -177,9 +174,7 @@ impl Driver {
 
     /// Whether no node is executing and none can start.
     pub(super) fn is_idle(&self) -> bool {
-        let is_runnable =
-            |idx: &usize| self.state.nodes[*idx].active.as_ref().is_some_and(|it| it.is_runnable());
-        self.tasks.is_empty() && (self.ending.is_some() || !self.state.active.iter().any(is_runnable))
+        self.tasks.is_empty() && (self.ending.is_some() || self.state.runnable().next().is_none())
     }
 
     /// Records the nodes that continue or start now.
@@ -285,40 +280,25 @@ impl Driver {
         }
         let room = self.flow.limits().max_concurrency.max(1) as usize;
         let room = room.saturating_sub(self.working.len());
-        let is_runnable =
-            |idx: &usize| self.state.nodes[*idx].active.as_ref().is_some_and(Active::is_runnable);
-        let idle = self.state.active.iter().copied().filter(|it| !self.working.contains(it));
-        let next: Vec<usize> = idle.filter(is_runnable).take(room).collect();
+        let idle = self.state.runnable().filter(|it| !self.working.contains(it));
+        let next: Vec<usize> = idle.take(room).collect();
         for idx in next {
             let (Some(node), Some(active)) = (self.flow.node(idx), &self.state.nodes[idx].active) else {
                 continue;
             };
-            let checked = check_inputs(node, active);
             let attempted = Attempt {
-                work: Arc::clone(&node.work),
-                kind: node.kind,
-                flow: Arc::clone(&self.flow.0.name),
-                node: Arc::clone(&node.id),
-                lazy: Arc::clone(&node.lazy),
+                flow: self.flow.clone(),
+                idx,
                 run: self.log.run.clone(),
                 active: active.clone(),
                 thread: active.thread.clone().unwrap_or_else(|| self.run_context.main.clone()),
                 services: Arc::clone(&self.services),
                 events: EventSink { node: idx, sender: self.event_sender.clone() },
                 cancel: self.cancel.child_token(),
-                timeout: node.timeout,
-                delay: delay(node, active),
-                may_repeat: node.may_repeat,
             };
-            let span = tracing::info_span!("flow_node", node = %node.id, kind = node.kind);
+            let span = tracing::info_span!("flow_node", node = %node.id, kind = node.definition.kind.name());
             self.working.insert(idx);
-            let work = async move {
-                match checked {
-                    Ok(()) => (idx, attempt(attempted).await),
-                    Err(err) => (idx, Err(err)),
-                }
-            };
-            self.tasks.push(Box::pin(work.instrument(span)));
+            self.tasks.push(Box::pin(async move { (idx, attempt(attempted).await) }.instrument(span)));
         }
     }
 

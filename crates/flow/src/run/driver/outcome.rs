@@ -125,7 +125,7 @@ impl Driver {
 
     pub(super) fn retry_or_fail(&mut self, idx: usize, error: NodeError) {
         let (Some(node), Some(active)) = (self.flow.node(idx), &self.state.nodes[idx].active) else { return };
-        if self.ending.is_some() || active.attempt > node.max_retries {
+        if self.ending.is_some() || active.attempt > node.definition.retry.max {
             return self.fail(idx, error);
         }
         let (node, firing, attempt) = (Arc::clone(&node.id), active.firing, active.attempt.saturating_add(1));
@@ -135,7 +135,7 @@ impl Driver {
     /// A node failed for good.
     pub(super) fn fail(&mut self, idx: usize, error: NodeError) {
         let Some(node) = self.flow.node(idx) else { return };
-        let emits = node.on_error == OnError::Emit && self.ending.is_none();
+        let emits = node.definition.on_error == OnError::Emit && self.ending.is_none();
         let id = node.id.to_string();
         let mut outputs = Outputs::new();
         if emits {

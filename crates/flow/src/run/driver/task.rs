@@ -13,28 +13,28 @@ use futures::future::{Either, select};
 use crate::node::EventSink;
 use crate::node::flow::FlowNode;
 use crate::run::state::{Active, Phase};
-use crate::{Node, NodeContext, NodeError, RunId, Services, Step};
+use crate::{Flow, NodeContext, NodeError, RunId, Services, Step};
 
 /// The arguments of one attempt of a node.
 pub(crate) struct Attempt {
-    pub(crate) work: Arc<dyn Node>,
-    pub(crate) kind: &'static str,
-    pub(crate) flow: Arc<str>,
-    pub(crate) node: Arc<str>,
-    pub(crate) lazy: Arc<[String]>,
+    pub(crate) flow: Flow,
+    pub(crate) idx: usize,
     pub(crate) run: RunId,
     pub(crate) active: Active,
     pub(crate) thread: ThreadId,
     pub(crate) services: Arc<Services>,
     pub(crate) events: EventSink,
     pub(crate) cancel: CancellationToken,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) delay: Duration,
-    pub(crate) may_repeat: bool,
+}
+
+impl Attempt {
+    fn node(&self) -> &FlowNode {
+        &self.flow.nodes()[self.idx]
+    }
 }
 
 /// Returns why the inputs of a node are invalid.
-pub(crate) fn check_inputs(node: &FlowNode, active: &Active) -> Result<(), NodeError> {
+fn check_inputs(node: &FlowNode, active: &Active) -> Result<(), NodeError> {
     for input in &node.inputs {
         let Some(value) = active.inputs.get(&input.port.name) else { continue };
         if let Err(why) = value.check(&input.port.of) {
@@ -46,14 +46,18 @@ pub(crate) fn check_inputs(node: &FlowNode, active: &Active) -> Result<(), NodeE
 }
 
 /// Returns how long to wait before an attempt: twice as long each time.
-pub(crate) fn delay(node: &FlowNode, active: &Active) -> Duration {
+fn delay(node: &FlowNode, active: &Active) -> Duration {
     match active.phase {
         Phase::Retrying => {
             let doublings = active.attempt.saturating_sub(2).min(16);
-            node.retry_delay.saturating_mul(1 << doublings).min(MAX_DELAY)
+            seconds(node.definition.retry.delay_seconds).saturating_mul(1 << doublings).min(MAX_DELAY)
         }
         _ => Duration::ZERO,
     }
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
 }
 
 const MAX_DELAY: Duration = Duration::from_secs(3600);
@@ -62,13 +66,15 @@ const LETTING_GO: Duration = Duration::from_secs(1);
 
 /// Executes one attempt.
 pub(crate) async fn attempt(it: Attempt) -> Result<Step, NodeError> {
-    if !it.delay.is_zero() {
-        let pause = it.services.time.sleep(it.delay);
+    check_inputs(it.node(), &it.active)?;
+    let delay = delay(it.node(), &it.active);
+    if !delay.is_zero() {
+        let pause = it.services.time.sleep(delay);
         if it.cancel.run_until_cancelled(pause).await.is_none() {
             return Err(cancelled());
         }
     }
-    let (kind, services) = (it.kind, Arc::clone(&it.services));
+    let (kind, services) = (it.node().definition.kind.name(), Arc::clone(&it.services));
     let begun = services.time.now();
     let done = in_time(it).await;
     let took = services.time.now().0.saturating_sub(begun.0);
@@ -78,7 +84,8 @@ pub(crate) async fn attempt(it: Attempt) -> Result<Step, NodeError> {
 
 /// Runs a node within its timeout.
 async fn in_time(it: Attempt) -> Result<Step, NodeError> {
-    let timeout = it.timeout.map(|timeout| (timeout, it.services.time.sleep(timeout)));
+    let timeout = it.node().definition.timeout_seconds.map(seconds);
+    let timeout = timeout.map(|timeout| (timeout, it.services.time.sleep(timeout)));
     let (cancel, time) = (it.cancel.clone(), Arc::clone(&it.services.time));
     let work = AssertUnwindSafe(work(it)).catch_unwind();
     let work = Box::pin(work.map(|done| done.unwrap_or_else(|_| Err(panicked()))));
@@ -96,25 +103,26 @@ async fn in_time(it: Attempt) -> Result<Step, NodeError> {
 }
 
 async fn work(it: Attempt) -> Result<Step, NodeError> {
-    let thread = it.services.thread(&it.thread).await;
-    let thread = thread.map_err(|err| NodeError::new(err.code(), err.to_string()))?;
+    let thread = it.services.thread(&it.thread).await?;
+    let node = it.node();
+    let work = Arc::clone(&node.work);
     let context = NodeContext {
+        flow: Arc::clone(&it.flow.0.name),
+        lazy: Arc::clone(&node.lazy),
+        node: Arc::clone(&node.id),
+        may_repeat: node.definition.repeat == Some(true),
         run: it.run,
-        flow: it.flow,
-        lazy: it.lazy,
-        node: it.node,
         firing: it.active.firing,
         attempt: it.active.attempt,
         inputs: it.active.inputs,
         snapshot: thread.get(),
         thread,
         answer: it.active.answer,
-        may_repeat: it.may_repeat,
         cancel: it.cancel,
         services: it.services,
         events: it.events,
     };
-    it.work.run(context).await
+    work.run(context).await
 }
 
 pub(crate) fn cancelled() -> NodeError {

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use contexture_history::{Application, Body, Cost, Item, Seq, Timestamp, TurnNo, Visibility};
-use contexture_message::Tokens;
+use contexture_history::{Application, Body, Item, Seq, Timestamp};
 use contexture_session::{
     Append, Appended, Fence, Guard, LogHead, Names, Span, Store, StoreError, ThreadKey, Time, append_surely,
-    pages,
+    pages, record_item,
 };
 use futures::TryStreamExt as _;
 use serde::Deserialize;
@@ -157,24 +156,13 @@ pub(crate) fn answer(wait: String, value: Value) -> Option<RunEvent> {
 
 /// Returns the items of entries that follow a position.
 pub(crate) fn items(end: Seq, entries: impl IntoIterator<Item = Entry>, at: Timestamp) -> Vec<Item> {
-    let counter: Arc<str> = Arc::from("");
-    let item = |(idx, entry)| Item {
-        seq: end.plus(idx),
-        turn: TurnNo(0),
-        visibility: Visibility::NONE,
-        cost: Cost { counter: Arc::clone(&counter), tokens: Tokens(0) },
-        author: None,
-        at,
-        body: body(entry),
+    let item = |(idx, entry)| {
+        let (kind, value) = match entry {
+            // It is plain data: its maps have names as keys.
+            Entry::Event(event) => (EVENT, serde_json::to_value(event).unwrap_or_default()),
+            Entry::Cancel => (CANCEL, Value::Null),
+        };
+        Item { seq: end.plus(idx), ..record_item(kind, value, at) }
     };
     (1..).zip(entries).map(item).collect()
-}
-
-fn body(entry: Entry) -> Body {
-    let (kind, value) = match entry {
-        // It is plain data: its maps have names as keys.
-        Entry::Event(event) => (EVENT, serde_json::to_value(event).unwrap_or_default()),
-        Entry::Cancel => (CANCEL, Value::Null),
-    };
-    Body::Application(Application { kind: kind.to_owned(), value })
 }

@@ -136,7 +136,7 @@ impl StoredRun {
         self.lease.is_some() || (self.record.status == RunStatus::Running && has_begun)
     }
 
-    /// Returns the status: a waiting run that somebody drives, or that has all its answers, is running.
+    /// Returns the status: a waiting run that has a driver, or all its answers, is running.
     pub(crate) fn status(&self) -> RunStatus {
         match self.record.status {
             RunStatus::Waiting if self.is_driven() || self.waits.is_empty() => RunStatus::Running,

@@ -28,7 +28,7 @@ impl Runtime {
     }
 
     /// Returns whether a run that is in progress may continue a turn of its session that has this idempotency key. Its
-    /// driver takes over such a turn as it is: nobody else should end it.
+    /// driver takes over such a turn as it is: no other process should end it.
     pub async fn may_continue_turn(&self, session: &SessionId, key: &str) -> Result<bool, RunError> {
         if !is_firing_key(key) {
             return Ok(false);

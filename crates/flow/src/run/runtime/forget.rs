@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use contexture_history::Timestamp;
-use contexture_session::{Document, DocumentKey, LogKind, LogList, Writes, pages};
+use contexture_session::{Document, DocumentKey, LogKind, LogList, pages};
 use futures::TryStreamExt as _;
 use serde::Serialize;
 
@@ -19,8 +19,6 @@ use crate::RunError;
 use crate::keys::{self, FRESH, earlier};
 use crate::run::record::PartialRunRecord;
 
-/// How many definitions are read at once.
-const DEFINITIONS_AT_ONCE: usize = 256;
 /// How many documents are pruned per call.
 const PRUNE_AT_ONCE: usize = 2000;
 /// Younger documents are never pruned by age: a process may rely on one and not have written yet.
@@ -78,13 +76,9 @@ impl Runtime {
         before: Timestamp,
         now: Timestamp,
     ) -> Result<(), RunError> {
-        let needed: Vec<DocumentKey> = needed.into_iter().collect();
-        for keys in needed.chunks(DEFINITIONS_AT_ONCE) {
-            let found = self.documents().documents(keys.to_vec()).await?;
-            let old = found.into_iter().filter(|it| it.at < before);
-            let puts: Vec<Document> = old.map(|it| Document { at: now, ..it }).collect();
-            if !puts.is_empty() {
-                self.documents().write(Writes { puts, ..Writes::default() }).await?;
+        for key in needed {
+            if let Some(old) = self.documents().document(key).await?.filter(|it| it.at < before) {
+                self.documents().put(Document { at: now, ..old }).await?;
             }
         }
         Ok(())

@@ -159,7 +159,7 @@ impl Runtime {
         let changed =
             |why: String| RunError::FlowChanged { run: run.to_string(), flow: run_record.flow.clone(), why };
         let key = keys::definition(&self.tenant, &run_record.fingerprint);
-        let document = self.documents().documents(vec![key]).await?.into_iter().next();
+        let document = self.documents().document(key).await?;
         let document = document.ok_or_else(|| changed("that version is not kept".to_owned()))?;
         let document: Value = serde_json::from_str(&document.data).map_err(|err| damaged(run, &err))?;
         rebuild_flow(&run_record.flow, &document, self.parts.library.nodes()).map_err(changed)

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use contexture_history::{Seq, Timestamp};
 use contexture_session::{
-    Document, LogKind, NewLog, SessionId, SessionKey, SessionStart, StoreError, Tenant, Writes,
+    Document, LogKind, NewLog, SessionId, SessionKey, SessionStart, StoreError, Tenant,
 };
 use serde_json::Value;
 
@@ -129,8 +129,7 @@ impl Runtime {
             return Ok(());
         }
         let key = keys::definition(&self.tenant, flow.fingerprint());
-        let puts = vec![Document { key, at: now, data: flow.document().to_string() }];
-        self.documents().write(Writes { puts, ..Writes::default() }).await?;
+        self.documents().put(Document { key, at: now, data: flow.document().to_string() }).await?;
         self.fresh_definitions().insert((self.tenant.clone(), flow.fingerprint().to_owned()), now);
         Ok(())
     }

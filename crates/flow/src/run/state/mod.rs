@@ -112,7 +112,7 @@ pub(crate) enum Phase {
 
 impl Active {
     /// Whether the driver must execute it.
-    pub(crate) fn is_runnable(&self) -> bool {
+    fn is_runnable(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Retrying)
     }
 }
@@ -134,6 +134,12 @@ impl State {
         let active = self.nodes.iter().enumerate().filter(|(_, it)| it.active.is_some());
         self.active = active.map(|(idx, _)| idx).collect();
         self
+    }
+
+    /// Returns the nodes that the driver must execute.
+    pub(crate) fn runnable(&self) -> impl Iterator<Item = usize> {
+        let is_runnable = |idx: &usize| self.nodes[*idx].active.as_ref().is_some_and(Active::is_runnable);
+        self.active.iter().copied().filter(is_runnable)
     }
 
     /// Whether a driver has started anything.

@@ -26,7 +26,8 @@ impl State {
     /// Returns the next node that can start, in flow order. A node that can't start is not checked again until
     /// something about it changes.
     pub(crate) fn next_start(&mut self, flow: &Flow, run_context: &RunContext) -> Option<RunEvent> {
-        if self.n_working() >= flow.limits().max_concurrency.max(1) as usize {
+        // Nodes that wait for an answer or for other nodes do not count.
+        if self.runnable().count() >= flow.limits().max_concurrency.max(1) as usize {
             return None;
         }
         let busy = self.busy_threads(flow);
@@ -53,12 +54,6 @@ impl State {
         }
         self.startable.extend(blocked);
         found
-    }
-
-    /// How many nodes are executing, as opposed to waiting for an answer or for other nodes.
-    fn n_working(&self) -> usize {
-        let active = self.active.iter().filter_map(|idx| self.nodes[*idx].active.as_ref());
-        active.filter(|it| it.is_runnable()).count()
     }
 
     /// The threads that a node writes to or has a suspended turn on.

@@ -4,19 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Fixture, OpenDocuments, document};
-use crate::documents::{DocumentKey, Writes};
+use crate::documents::DocumentKey;
 
 /// A deleted session takes its documents along, and nothing more is written for it.
 pub async fn what_belongs_to_a_session_goes_with_it(open: OpenDocuments) {
     let fixture = Fixture::new(&open).await;
     let (key, shared) =
         (fixture.key("a"), DocumentKey::of_tenant(&fixture.session.tenant, &fixture.kind, "a"));
-    let everything = || Writes {
-        puts: vec![document(&key, 1, "ours"), document(&shared, 1, "all's")],
-        creates: vec![document(&fixture.key("new"), 1, "new")],
-        ..Writes::default()
+    let write_all = async || {
+        fixture.put(&[document(&key, 1, "ours"), document(&shared, 1, "all's")]).await;
+        fixture.create(document(&fixture.key("new"), 1, "new")).await.expect("a new document");
     };
-    fixture.write(everything()).await;
+    write_all().await;
     fixture.delete_session().await;
     let assert_gone = async || {
         assert_eq!(
@@ -25,16 +24,16 @@ pub async fn what_belongs_to_a_session_goes_with_it(open: OpenDocuments) {
         );
     };
     assert_gone().await;
-    // The rest of the write is written; what is left out is no conflict either.
-    fixture.write(everything()).await;
-    fixture.write(everything()).await;
+    // What is left out is no conflict either.
+    write_all().await;
+    write_all().await;
     assert_gone().await;
-    assert_eq!(fixture.list(fixture.everything()).await.len(), 1);
+    assert_eq!(fixture.list(None, usize::MAX).await.len(), 1);
 
     fixture.create_session(&fixture.session).await;
     assert_gone().await;
-    fixture.write(everything()).await;
-    assert_eq!(fixture.list(fixture.everything()).await.len(), 3);
+    write_all().await;
+    assert_eq!(fixture.list(None, usize::MAX).await.len(), 3);
 }
 
 /// Writers that are busy while their session is deleted leave nothing behind.
@@ -47,9 +46,8 @@ pub async fn nothing_stays_behind_a_deleted_session(open: OpenDocuments) {
             let key = fixture.key(&n.to_string());
             tokio::spawn(async move {
                 loop {
-                    let puts = vec![document(&key, 1, "x")];
-                    documents.write(Writes { puts, ..Writes::default() }).await.expect("a write");
-                    if documents.documents(vec![key.clone()]).await.expect("an answer").is_empty() {
+                    documents.put(document(&key, 1, "x")).await.expect("a write");
+                    if documents.document(key.clone()).await.expect("an answer").is_none() {
                         return;
                     }
                     // A store in memory never waits, and others want to run too.
@@ -64,7 +62,7 @@ pub async fn nothing_stays_behind_a_deleted_session(open: OpenDocuments) {
         for writer in all.expect("nothing is waited for in vain") {
             writer.expect("no writer fails");
         }
-        assert_eq!(fixture.list(fixture.everything()).await, []);
+        assert_eq!(fixture.list(None, usize::MAX).await, []);
         fixture.create_session(&fixture.session).await;
     }
 }

@@ -10,12 +10,12 @@ use futures::future::BoxFuture;
 
 pub use life::{nothing_stays_behind_a_deleted_session, what_belongs_to_a_session_goes_with_it};
 pub use writes::{
-    documents_are_listed, documents_are_written, documents_have_any_name, old_documents_are_forgotten,
-    writes_are_all_or_nothing, writes_require_documents,
+    documents_are_created_once, documents_are_listed, documents_are_written, documents_have_any_name,
+    old_documents_are_forgotten,
 };
 
 use super::support::TestNames;
-use crate::documents::{Document, DocumentKey, DocumentList, Documents, Writes};
+use crate::documents::{Document, DocumentKey, Documents};
 use crate::{Names as _, NewSession, SessionId, SessionKey, Store, StoreError, Tenant};
 
 /// Opens the store once more, as another process would.
@@ -68,20 +68,28 @@ impl Fixture {
         DocumentKey::of_session(&self.session.tenant, &self.session.session, &self.kind, name)
     }
 
-    async fn try_write(&self, writes: Writes) -> Result<(), StoreError> {
-        self.open.documents.write(writes).await
-    }
-
-    async fn write(&self, writes: Writes) {
-        self.try_write(writes).await.expect("a write");
-    }
-
     async fn put(&self, documents: &[Document]) {
-        self.write(Writes { puts: documents.to_vec(), ..Writes::default() }).await;
+        for document in documents {
+            self.open.documents.put(document.clone()).await.expect("a write");
+        }
+    }
+
+    async fn create(&self, document: Document) -> Result<(), StoreError> {
+        self.open.documents.create(document).await
+    }
+
+    async fn delete(&self, keys: &[&DocumentKey]) {
+        for key in keys {
+            self.open.documents.delete((*key).clone()).await.expect("a write");
+        }
     }
 
     async fn documents(&self, keys: &[DocumentKey]) -> Vec<Document> {
-        self.open.documents.documents(keys.to_vec()).await.expect("the store answers")
+        let mut found = Vec::new();
+        for key in keys {
+            found.extend(self.open.documents.document(key.clone()).await.expect("the store answers"));
+        }
+        found
     }
 
     /// Returns what documents say, and `-` for one that is not there.
@@ -94,13 +102,9 @@ impl Fixture {
         texts
     }
 
-    async fn list(&self, list: DocumentList) -> Vec<Document> {
-        self.open.documents.list(list).await.expect("the store answers")
-    }
-
-    /// All documents of the check's kind, in every tenant and session.
-    fn everything(&self) -> DocumentList {
-        DocumentList { kind: self.kind.clone(), tenant: None, session: None, after: None, max: usize::MAX }
+    /// Lists documents of the check's kind, in every tenant and session.
+    async fn list(&self, after: Option<&DocumentKey>, max: usize) -> Vec<Document> {
+        self.open.documents.list(self.kind.clone(), after.cloned(), max).await.expect("the store answers")
     }
 
     async fn prune(&self, before: i64, max: usize) -> u64 {
