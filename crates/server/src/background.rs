@@ -7,10 +7,11 @@ use contexture_history::{Body, Change, Seq, Timestamp, TurnNo};
 use contexture_project::{Fault, Project, Reload};
 use contexture_session::{DueKind, SessionError, StoreError, Thread, ThreadKey};
 
+use crate::Problem;
+use crate::app::App;
 use crate::loaded_project::LoadedProject;
 use crate::ops::audit::{AuditEvent, SERVER};
 use crate::passes::{CHUNK, PASSES, RESULT, SHARED_HOURS};
-use crate::{App, Problem};
 
 /// The longest pause between two searches for runs without a driver.
 const DUE_EVERY: Duration = Duration::from_secs(3);
@@ -25,27 +26,42 @@ const LOST_AT_ONCE: usize = 100;
 
 /// Does everything until the server stops.
 pub(crate) async fn work(app: &App) {
-    tokio::join!(sweeps(app), drives(app), prunes(app), forgets(app), reloads(app));
+    let lease = Duration::from_secs(app.config.lease_seconds.max(1));
+    let reload_every = Duration::from_secs(app.config.reload_seconds);
+    tokio::join!(
+        repeat(app, lease / 3, "cannot close lost turns", close_lost_turns),
+        // Runs that were released when an instance started or stopped, and those of lost instances.
+        repeat(app, DUE_EVERY.min(lease / 3), "cannot look for due runs", async |app| Ok(app
+            .drivers
+            .sweep()
+            .await?)),
+        repeat(app, PRUNE_EVERY, "cannot prune old records", prune),
+        repeat(app, FORGET_EVERY, "cannot prune runs", forget),
+        async {
+            while !reload_every.is_zero() && pause(app, reload_every).await {
+                reload(app).await;
+            }
+        },
+    );
+}
+
+/// Does a task now and after every pause: a server that is restarted often would never get to it otherwise.
+async fn repeat(app: &App, every: Duration, failed: &str, task: impl AsyncFn(&App) -> Result<(), Problem>) {
+    loop {
+        if let Err(problem) = task(app).await {
+            tracing::warn!(code = problem.code().as_str(), detail = problem.detail(), "{failed}");
+        }
+        if !pause(app, every).await {
+            return;
+        }
+    }
 }
 
 /// Waits; returns whether to continue.
 pub(crate) async fn pause(app: &App, duration: Duration) -> bool {
     tokio::select! {
         () = tokio::time::sleep(duration) => true,
-        () = app.0.stop.cancelled() => false,
-    }
-}
-
-async fn sweeps(app: &App) {
-    let every = Duration::from_secs(app.0.config.lease_seconds.max(1)) / 3;
-    while pause(app, every).await {
-        if let Err(problem) = close_lost_turns(app).await {
-            tracing::warn!(
-                code = problem.code().as_str(),
-                detail = problem.detail(),
-                "cannot close lost turns"
-            );
-        }
+        () = app.stop.cancelled() => false,
     }
 }
 
@@ -53,7 +69,7 @@ async fn sweeps(app: &App) {
 async fn close_lost_turns(app: &App) -> Result<(), Problem> {
     let mut after = None;
     loop {
-        let lost = app.0.sessions.store().due(DueKind::Threads, after, LOST_AT_ONCE).await?;
+        let lost = app.store().due(DueKind::Threads, after, LOST_AT_ONCE).await?;
         for key in &lost {
             if let Some(turn) = close_lost_turn(app, key).await? {
                 tracing::info!(thread = %key.thread, turn = %turn, "closed a turn of a lost writer");
@@ -67,13 +83,13 @@ async fn close_lost_turns(app: &App) -> Result<(), Problem> {
 }
 
 async fn close_lost_turn(app: &App, key: &ThreadKey) -> Result<Option<TurnNo>, Problem> {
-    let sessions = app.0.sessions.of_tenant(key.tenant.clone());
+    let sessions = app.sessions.of_tenant(key.tenant.clone());
     let thread = match sessions.open_thread(&key.thread).await {
         // It was deleted meanwhile.
         Err(SessionError::Store(StoreError::NotFound { .. })) => return Ok(None),
         thread => thread?,
     };
-    let runs = app.0.drivers.runtime(&key.tenant);
+    let runs = app.drivers.runtime(&key.tenant);
     match key_of_open_turn(&thread).await? {
         // The next driver of the run continues the turn.
         Some(turn_key) if runs.may_continue_turn(&key.thread.session(), &turn_key).await? => Ok(None),
@@ -91,45 +107,12 @@ async fn key_of_open_turn(thread: &Thread) -> Result<Option<String>, SessionErro
     }))
 }
 
-/// Drives runs without a driver: those released when an instance started or stopped, and those of lost instances.
-async fn drives(app: &App) {
-    let every = DUE_EVERY.min(Duration::from_secs(app.0.config.lease_seconds.max(1)) / 3);
-    loop {
-        if let Err(err) = app.0.drivers.sweep().await {
-            tracing::warn!(code = err.code().as_str(), error = %err, "cannot look for due runs");
-        }
-        let continues = tokio::select! {
-            continues = pause(app, every) => continues,
-            () = app.0.drivers.slot_freed() => true,
-        };
-        if !continues {
-            return;
-        }
-    }
-}
-
-async fn prunes(app: &App) {
-    // The first time runs immediately: a server that is restarted often would never get to it otherwise.
-    loop {
-        if let Err(problem) = prune(app).await {
-            tracing::warn!(
-                code = problem.code().as_str(),
-                detail = problem.detail(),
-                "cannot prune old records"
-            );
-        }
-        if !pause(app, PRUNE_EVERY).await {
-            return;
-        }
-    }
-}
-
 /// Prunes passes past their retention.
 pub(crate) async fn prune(app: &App) -> Result<(), Problem> {
     // A record may be named by later ones for a while.
-    let hours = app.0.config.passes_retention_hours.saturating_add(SHARED_HOURS);
-    let before = hours_ago(app.0.time.now(), hours);
-    let (store, documents) = (app.0.sessions.store(), &app.0.documents);
+    let hours = app.config.passes_retention_hours.saturating_add(SHARED_HOURS);
+    let before = hours_ago(app.time.now(), hours);
+    let (store, documents) = (app.store(), &app.documents);
     loop {
         let mut n_pruned = store.prune_journals(PASSES.to_owned(), before, PRUNE_AT_ONCE).await?;
         for kind in [CHUNK, RESULT] {
@@ -142,38 +125,22 @@ pub(crate) async fn prune(app: &App) -> Result<(), Problem> {
 }
 
 /// Prunes runs that ended long ago, and what only they needed.
-async fn forgets(app: &App) {
-    loop {
-        let before = hours_ago(app.0.time.now(), app.0.config.runs_retention_hours);
-        let forgotten = tokio::select! {
-            forgotten = app.0.drivers.forget(before) => forgotten,
-            // An interrupted prune is finished the next time.
-            () = app.0.stop.cancelled() => return,
-        };
-        match forgotten {
-            Ok(ForgetReport { runs: 0, .. }) => {}
-            Ok(ForgetReport { runs, .. }) => tracing::info!(runs, "pruned ended runs"),
-            Err(err) => tracing::warn!(code = err.code().as_str(), error = %err, "cannot prune runs"),
-        }
-        if !pause(app, FORGET_EVERY).await {
-            return;
-        }
+async fn forget(app: &App) -> Result<(), Problem> {
+    let before = hours_ago(app.time.now(), app.config.runs_retention_hours);
+    let ForgetReport { runs, .. } = tokio::select! {
+        forgotten = app.drivers.forget(before) => forgotten?,
+        // An interrupted prune is finished the next time.
+        () = app.stop.cancelled() => return Ok(()),
+    };
+    if runs > 0 {
+        tracing::info!(runs, "pruned ended runs");
     }
+    Ok(())
 }
 
 fn hours_ago(now: Timestamp, hours: u64) -> Timestamp {
     let ms = i64::try_from(hours.saturating_mul(3_600_000)).unwrap_or(i64::MAX);
     Timestamp(now.0.saturating_sub(ms))
-}
-
-async fn reloads(app: &App) {
-    let seconds = app.0.config.reload_seconds;
-    if seconds == 0 {
-        return;
-    }
-    while pause(app, Duration::from_secs(seconds)).await {
-        reload(app).await;
-    }
 }
 
 /// Loads changed files. Faults are logged, and the last good version stays.
@@ -194,7 +161,7 @@ pub(crate) async fn reload(app: &App) {
     };
     for fault in faults.iter().filter(|it| !loaded.faults.contains(it)) {
         let act = AuditEvent::new(SERVER, "reload.failed", &fault.at().unwrap_or_default());
-        app.0.audit.note(&act.detail(&fault.message));
+        app.audit.note(&act.detail(&fault.message));
         tracing::warn!(
             code = fault.code.as_str(),
             at = fault.at(),
@@ -203,8 +170,8 @@ pub(crate) async fn reload(app: &App) {
             if has_good_version(&project, fault) { "; the last good version is used" } else { "" }
         );
     }
-    match LoadedProject::load(project, faults, &app.0.agent, app.0.watchers.clone()) {
-        Ok(loaded) => app.0.loaded.set(loaded),
+    match LoadedProject::load(project, faults, &app.agent, app.watchers.clone()) {
+        Ok(loaded) => app.loaded.set(loaded),
         Err(err) => tracing::warn!(error = err, "cannot rebuild the agent; the last one stays in use"),
     }
 }

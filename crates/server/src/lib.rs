@@ -41,7 +41,6 @@ mod routes;
 mod running_turns;
 mod server;
 
-pub use app::App;
 pub use gate::{Key, Keys, NewKey, Token};
 pub use http::caller::Caller;
 pub use http::problem::Problem;

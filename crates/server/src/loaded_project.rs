@@ -38,29 +38,20 @@ impl LoadedProject {
 
     /// Returns a prompt by its id; without one the only prompt there is, or the one that is called `chat`.
     pub(crate) fn prompt(&self, id: Option<&str>) -> Result<Prompt, Problem> {
-        if let Some(id) = id {
-            return self
-                .project
-                .prompt(id)
-                .cloned()
-                .map_err(|err| unusable(ErrorCode::PromptInvalid, "prompt", id, err));
-        }
-        let all: Vec<&str> = self.project.prompts().map(|(path, _)| path).collect();
-        match all.as_slice() {
-            [only] => self
-                .project
-                .prompt(only)
-                .cloned()
-                .map_err(|err| unusable(ErrorCode::PromptInvalid, "prompt", only, err)),
-            _ => self.project.prompt("chat").cloned().map_err(|_| {
+        let mut all = self.project.prompts().map(|(path, _)| path);
+        let only = all.next().filter(|_| all.next().is_none());
+        match id.or(only) {
+            Some(id) => {
+                let prompt = self.project.prompt(id).cloned();
+                prompt.map_err(|err| unusable(ErrorCode::PromptInvalid, "prompt", id, err))
+            }
+            None => self.project.prompt("chat").cloned().map_err(|_| {
                 let problem = Problem::new(ErrorCode::UnknownPrompt, "the request names no prompt");
                 problem.hint("`GET /v1/prompts` lists them")
             }),
         }
     }
-}
 
-impl LoadedProject {
     /// Returns a flow by its id.
     pub(crate) fn flow(&self, id: &str) -> Result<Flow, Problem> {
         self.project.flow(id).cloned().map_err(|err| unusable(ErrorCode::FlowInvalid, "flow", id, err))

@@ -5,24 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use contexture_agent::{Agent, AgentError, AnswerRequest, Decision, Event, Outcome, Run, RunRequest};
-use contexture_compose::Prompt;
-use contexture_history::{Application, Body, Item, TurnNo, Visibility};
+use contexture_agent::{AgentError, Event, Outcome, Run};
+use contexture_history::TurnNo;
 use contexture_message::ErrorCode;
-use contexture_session::{NewItem, Thread, ThreadId, ThreadKey};
+use contexture_session::{Thread, ThreadId, ThreadKey};
 use futures::StreamExt;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::Problem;
-use crate::ops::metrics::Metrics;
+use crate::ops::metrics::{Metrics, TURN_TIME, TURNS};
 
-/// The kind of the items that record the request of a turn.
-const REQUEST: &str = "contexture.request";
 /// How often a turn looks whether another instance has asked for its end.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -33,47 +28,6 @@ pub(crate) struct TurnKey {
     pub(crate) turn: TurnNo,
 }
 
-/// The work of the agent.
-#[derive(Debug)]
-pub(crate) enum TurnJob {
-    /// A new turn of the thread.
-    Run(Box<RunRequest>),
-    /// A decision about a turn that waits.
-    Decide(Decision, CancellationToken),
-    /// Results of tools that the client ran.
-    Answer(Box<AnswerRequest>),
-}
-
-/// A turn to run.
-#[derive(Debug)]
-pub(crate) struct TurnTask {
-    pub(crate) thread: Thread,
-    pub(crate) prompt: Prompt,
-    pub(crate) agent: Agent,
-    pub(crate) job: TurnJob,
-    /// The original request, kept for retries.
-    pub(crate) asked: Option<Value>,
-    /// Receives a copy of every event as it happens.
-    pub(crate) tap: Option<mpsc::UnboundedSender<Event>>,
-}
-
-/// The request of a turn, as its log has it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct StoredTurnRequest {
-    prompt: String,
-    request: Value,
-}
-
-/// Returns the request that an item records.
-pub(crate) fn request_in(item: &Item) -> Option<Value> {
-    match &item.body {
-        Body::Application(Application { kind, value }) if kind == REQUEST => {
-            StoredTurnRequest::deserialize(value).ok().map(|it| it.request)
-        }
-        _ => None,
-    }
-}
-
 /// A turn that was given to the server.
 pub(crate) struct TurnHandle {
     /// Resolves when the turn has begun; closed if the turn is refused before.
@@ -82,51 +36,33 @@ pub(crate) struct TurnHandle {
     pub(crate) outcome: oneshot::Receiver<Result<Outcome, AgentError>>,
     /// Stops the turn.
     pub(crate) cancel: CancellationToken,
-    /// The tokens of the approvals that it requested.
-    pub(crate) tokens: ApprovalTokens,
-    /// Tells a timeout or a server shutdown apart from a requested stop.
-    pub(crate) stop_cause: StopCause,
-}
-
-/// Why a turn was stopped without a request to do so.
-#[derive(Clone, Debug)]
-pub(crate) struct StopCause {
+    /// Whether it took too long.
     timed_out: Arc<AtomicBool>,
-    stop: CancellationToken,
-    timeout: Duration,
+    running_turns: RunningTurns,
 }
 
-impl StopCause {
-    /// Returns the problem that an error of the turn is.
-    pub(crate) fn problem(&self, err: AgentError) -> Problem {
+impl TurnHandle {
+    /// Waits for the outcome of the turn.
+    pub(crate) async fn outcome(&mut self) -> Result<Outcome, Problem> {
+        let dropped = |_| Problem::new(ErrorCode::Cancelled, "the turn was dropped");
+        let outcome = (&mut self.outcome).await.map_err(dropped)?;
+        outcome.map_err(|err| self.problem(err))
+    }
+
+    /// Returns the problem that an error of the turn is: a timeout and a shutdown are told apart from a requested stop.
+    fn problem(&self, err: AgentError) -> Problem {
+        let Inner { timeout, stop, .. } = &*self.running_turns.0;
         match err {
             AgentError::Cancelled if self.timed_out.load(Ordering::Relaxed) => {
-                Problem::new(ErrorCode::TurnTimeout, format!("the turn took longer than {:?}", self.timeout))
+                Problem::new(ErrorCode::TurnTimeout, format!("the turn took longer than {timeout:?}"))
                     .hint("`server.turn_timeout_seconds` of contexture.toml is the limit")
             }
-            AgentError::Cancelled if self.stop.is_cancelled() => {
+            AgentError::Cancelled if stop.is_cancelled() => {
                 Problem::new(ErrorCode::ShuttingDown, "the server is stopping; the turn was interrupted")
                     .retry_after(1)
             }
             err => err.into(),
         }
-    }
-}
-
-/// The tokens that decide about approvals, by their ids. They are in memory only.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ApprovalTokens(Arc<Mutex<BTreeMap<String, String>>>);
-
-impl ApprovalTokens {
-    fn add(&self, event: &Event) {
-        if let Event::ApprovalRequired { approval } = event {
-            let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            tokens.insert(approval.id.clone(), approval.token.clone());
-        }
-    }
-
-    pub(crate) fn get(&self, approval: &str) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(approval).cloned()
     }
 }
 
@@ -164,49 +100,33 @@ impl RunningTurns {
         self.0.tasks.len()
     }
 
-    /// Starts a turn in a new task.
-    pub(crate) fn start(&self, mut task: TurnTask) -> Result<TurnHandle, Problem> {
+    /// Starts a turn of a thread in a new task. `begin` is given what stops it; `tap` receives a copy of every event as
+    /// it happens.
+    pub(crate) fn start(
+        &self,
+        thread: &Thread,
+        tap: Option<mpsc::UnboundedSender<Event>>,
+        begin: impl FnOnce(CancellationToken) -> Run,
+    ) -> Result<TurnHandle, Problem> {
         if self.0.tasks.is_closed() {
             let problem =
                 Problem::new(ErrorCode::ShuttingDown, "the server is stopping and accepts no more turns");
             return Err(problem.retry_after(1));
         }
         let cancel = self.0.stop.child_token();
-        match &mut task.job {
-            TurnJob::Run(request) => {
-                request.cancel = cancel.clone();
-                let asked = task
-                    .asked
-                    .map(|request| StoredTurnRequest { prompt: task.prompt.id().to_owned(), request });
-                let asked =
-                    asked.map(|it| NewItem::application(REQUEST, json!(it)).visibility(Visibility::NONE));
-                request.items.extend(asked);
-            }
-            TurnJob::Decide(_, token) => *token = cancel.clone(),
-            TurnJob::Answer(request) => request.cancel = cancel.clone(),
-        }
         let (started_sender, turn_key) = oneshot::channel();
         let (outcome_sender, outcome) = oneshot::channel();
-        let tokens = ApprovalTokens::default();
-        let (stop, timeout) = (self.0.stop.clone(), self.0.timeout);
-        let stop_cause = StopCause { timed_out: Arc::default(), stop, timeout };
+        let timed_out = Arc::<AtomicBool>::default();
         let driver = TurnDriver {
             running_turns: self.clone(),
-            thread: task.thread.clone(),
-            tap: task.tap,
-            tokens: tokens.clone(),
+            thread: thread.clone(),
+            tap,
             cancel: cancel.clone(),
             started_sender: Some(started_sender),
             turn_key: None,
-            timed_out: Arc::clone(&stop_cause.timed_out),
+            timed_out: Arc::clone(&timed_out),
         };
-        let run = match task.job {
-            TurnJob::Run(request) => task.agent.run(&task.prompt, &task.thread, *request),
-            TurnJob::Decide(decision, cancel) => {
-                task.agent.decide(&task.prompt, &task.thread, decision, cancel)
-            }
-            TurnJob::Answer(request) => task.agent.answer(&task.prompt, &task.thread, *request),
-        };
+        let run = begin(cancel.clone());
         let work = async move {
             let result = driver.drive(run).await;
             // The receiver may be gone.
@@ -214,7 +134,7 @@ impl RunningTurns {
         };
         // The turn belongs to the trace of its request.
         self.0.tasks.spawn(work.in_current_span());
-        Ok(TurnHandle { turn_key, outcome, cancel, tokens, stop_cause })
+        Ok(TurnHandle { turn_key, outcome, cancel, timed_out, running_turns: self.clone() })
     }
 
     /// Stops a turn that runs here. Returns whether there was one.
@@ -240,7 +160,6 @@ struct TurnDriver {
     running_turns: RunningTurns,
     thread: Thread,
     tap: Option<mpsc::UnboundedSender<Event>>,
-    tokens: ApprovalTokens,
     cancel: CancellationToken,
     started_sender: Option<oneshot::Sender<TurnKey>>,
     turn_key: Option<(ThreadKey, TurnNo)>,
@@ -283,7 +202,9 @@ impl TurnDriver {
             Err(AgentError::Cancelled) => "interrupted",
             Err(_) => "failed",
         };
-        self.running_turns.0.metrics.turn(status, started.elapsed());
+        let metrics = &self.running_turns.0.metrics;
+        metrics.count(TURNS, &[status]);
+        metrics.time(TURN_TIME, &[status], started.elapsed());
         if let Some(turn_key) = &self.turn_key {
             self.running_turns.running().remove(turn_key);
         }
@@ -292,7 +213,6 @@ impl TurnDriver {
 
     fn on_event(&mut self, event: Event) {
         self.running_turns.0.metrics.observe_event(&event);
-        self.tokens.add(&event);
         if let Event::TurnStart { thread, turn } = &event {
             self.begin(thread, turn);
         }

@@ -62,7 +62,8 @@ impl Server {
         let running_turns = RunningTurns::new(turn_timeout, metrics.clone());
         let loaded = LoadedProject::load(project.clone(), project.faults(), &agent, watchers.clone())?;
         let loaded = Arc::new(CurrentProject::new(loaded));
-        let library = ProjectLibrary { loaded: Arc::clone(&loaded), metrics: metrics.clone() };
+        let library =
+            ProjectLibrary { loaded: Arc::clone(&loaded), metrics: metrics.clone(), live: live.clone() };
         let runtime = Runtime::new(RuntimeParts {
             sessions: sessions.clone(),
             documents: Arc::clone(&documents),
@@ -99,23 +100,23 @@ impl Server {
 
     /// Returns where the server listens, and what it allows.
     pub fn config(&self) -> &ServerConfig {
-        &self.app.0.config
+        &self.app.config
     }
 
     /// Whether there is an API key, revoked or not; then every request needs one.
     pub async fn has_keys(&self) -> Result<bool, StoreError> {
-        self.app.0.gate.has_keys().await
+        self.app.gate.has_keys().await
     }
 
     /// Requires a key from now on, even if all keys are deleted. A server that started with keys, or has ever seen
     /// one, does this by itself.
     pub fn require_keys(&self) {
-        self.app.0.gate.require_keys();
+        self.app.gate.require_keys();
     }
 
     /// Writes down that the server itself did something.
     pub(crate) fn note(&self, act: &str, target: &str) {
-        self.app.0.audit.note(&AuditEvent::new(SERVER, act, target));
+        self.app.audit.note(&AuditEvent::new(SERVER, act, target));
     }
 
     /// Returns the routes. [`background`](Self::background) must run alongside them.
@@ -133,13 +134,13 @@ impl Server {
     /// Waits for running turns and driven runs, then interrupts the turns and releases the runs; then ends streams and
     /// background work.
     pub async fn stop(&self) {
-        let grace = Duration::from_secs(self.app.0.config.shutdown_grace_seconds);
-        tokio::join!(self.app.0.running_turns.stop(grace), self.app.0.drivers.stop(grace));
-        let written = async { tokio::join!(self.app.0.recorder.flush(), self.app.0.audit.flush()) };
+        let grace = Duration::from_secs(self.app.config.shutdown_grace_seconds);
+        tokio::join!(self.app.running_turns.stop(grace), self.app.drivers.stop(grace));
+        let written = async { tokio::join!(self.app.recorder.flush(), self.app.audit.flush()) };
         if tokio::time::timeout(FLUSH, written).await.is_err() {
             tracing::error!("the store takes no writes: some passes and audit records are lost");
         }
-        self.app.0.stop.cancel();
+        self.app.stop.cancel();
     }
 }
 

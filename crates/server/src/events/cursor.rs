@@ -2,7 +2,7 @@
 //!
 //! An id is a number of the session, and what was told beyond it: `57` is everything up to item 57, `57+2` the first
 //! two events of the next item as well, and `57~52.120.0` 120 bytes of text and none of thinking of the answer that
-//! grows in the turn that began with item 52. Whoever continues after an id misses nothing and hears nothing twice.
+//! grows in the turn that began with item 52. A follower that continues after an id misses nothing and is told nothing twice.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -13,6 +13,9 @@ use serde_json::Value;
 
 use super::cursor::{Cursor, Offsets};
 
+#[cfg(test)]
+mod tests;
+
 /// The kind of the items of a run's log.
 const FLOW: &str = "flow";
 
@@ -154,15 +157,19 @@ impl Follower {
         self.cursor.answers.retain(|began, _| threads.get(began) != Some(thread));
     }
 
-    /// Whether more text was told than the log has: its writer was lost before it saved all, or the answer was
+    /// Whether more text or thinking was told than the log has: its writer was lost before it saved all, or the answer was
     /// rejected.
     fn must_take_back(&self, thread: &ThreadId, events: &[What], is_answer: bool, is_end: bool) -> bool {
-        let told = self.offsets(thread).text;
-        let text = |it: &What| match it {
-            What::Turn(_, Event::TextDelta { text }) => text.len(),
-            _ => 0,
-        };
-        (is_answer && told > events.iter().map(text).sum()) || (is_end && told > 0)
+        let (told, mut logged) = (self.offsets(thread), Offsets::default());
+        for event in events {
+            match event {
+                What::Turn(_, Event::TextDelta { text }) => logged.text += text.len(),
+                What::Turn(_, Event::ThinkingDelta { text }) => logged.thinking += text.len(),
+                _ => {}
+            }
+        }
+        let is_more = told.text > logged.text || told.thinking > logged.thinking;
+        (is_answer && is_more) || (is_end && told != Offsets::default())
     }
 
     fn taken_back(&mut self, thread: &ThreadId, turn: TurnNo) -> Told {

@@ -1,82 +1,136 @@
-//! The answers that models are giving on this instance: told before anything of them is written.
+//! What is told before anything of it is written: the answers that models are giving on this instance, and what runs
+//! tell that is never written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use contexture_agent::{Called, Calling, Piece, Watcher};
+use contexture_flow::{RunEvent, RunId};
 use contexture_session::{SessionKey, Thread, ThreadId, ThreadKey, UnfinishedText};
+use tokio::sync::{Notify, broadcast};
 
-use super::subscribers::{Subscribers, Subscription};
+/// How much a follower may be behind what no log has before it misses some.
+const MAX_UNLOGGED: usize = 1024;
 
 /// The answers that grow on this instance. Clones share everything.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LiveAnswers {
-    answers: Arc<Mutex<BTreeMap<ThreadKey, LiveAnswer>>>,
-    subscribers: Subscribers,
+pub(crate) struct LiveAnswers(Arc<Mutex<HashMap<SessionKey, LiveSession>>>);
+
+/// A session that has followers or growing answers here.
+#[derive(Debug, Default)]
+struct LiveSession {
+    answers: BTreeMap<ThreadId, UnfinishedText>,
+    /// Notified of more text. Followers hold it too.
+    grown: Arc<Notify>,
+    /// What runs tell that no log has; there once a run of the session is followed.
+    unlogged: Option<broadcast::Sender<(RunId, RunEvent)>>,
 }
 
-#[derive(Debug)]
-struct LiveAnswer {
-    session: SessionKey,
-    text: UnfinishedText,
+impl LiveSession {
+    fn is_used(&self) -> bool {
+        !self.answers.is_empty() || Arc::strong_count(&self.grown) > 1
+    }
 }
 
 impl LiveAnswers {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ThreadKey, LiveAnswer>> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, LiveSession>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Subscribes to the answers of a session.
-    pub(crate) fn subscribe(&self, session: &SessionKey) -> Subscription {
-        self.subscribers.subscribe(session)
+    /// Returns what is notified whenever an answer of a session grows.
+    pub(crate) fn subscribe(&self, session: &SessionKey) -> Arc<Notify> {
+        let mut sessions = self.lock();
+        if sessions.len() == sessions.capacity() {
+            sessions.retain(|_, it| it.is_used());
+        }
+        Arc::clone(&sessions.entry(session.clone()).or_default().grown)
+    }
+
+    /// Returns what the runs of a session tell from now on that no log has.
+    pub(crate) fn subscribe_to_runs(&self, session: &SessionKey) -> broadcast::Receiver<(RunId, RunEvent)> {
+        let mut sessions = self.lock();
+        let unlogged = &mut sessions.entry(session.clone()).or_default().unlogged;
+        unlogged.get_or_insert_with(|| broadcast::Sender::new(MAX_UNLOGGED)).subscribe()
+    }
+
+    /// Tells the followers of a run what no log has.
+    pub(crate) fn tell_run(&self, session: &SessionKey, run: &RunId, event: &RunEvent) {
+        let sessions = self.lock();
+        let Some(live) = sessions.get(session) else { return };
+        if let Some(unlogged) = live.unlogged.as_ref().filter(|it| it.receiver_count() > 0) {
+            let _ = unlogged.send((run.clone(), event.clone()));
+            live.grown.notify_waiters();
+        }
     }
 
     /// Shows the answers of a session to `see`.
     pub(crate) fn each(&self, session: &SessionKey, mut see: impl FnMut(&ThreadId, &UnfinishedText)) {
-        let (answers, first) = (self.lock(), session.main());
-        // The threads of a session have names that begin with its own.
-        let of_session = answers.range(first..).take_while(|(key, _)| {
-            key.tenant == session.tenant && key.thread.as_str().starts_with(session.session.as_str())
-        });
-        for (key, answer) in of_session.filter(|(_, it)| it.session == *session) {
-            see(&key.thread, &answer.text);
-        }
+        let sessions = self.lock();
+        let answers = sessions.get(session).into_iter().flat_map(|it| &it.answers);
+        answers.for_each(|(thread, answer)| see(thread, answer));
     }
+}
+
+fn session_of(thread: &Thread) -> SessionKey {
+    let ThreadKey { tenant, thread } = thread.key();
+    SessionKey { tenant: tenant.clone(), session: thread.session() }
+}
+
+fn is_same(a: &UnfinishedText, b: &UnfinishedText) -> bool {
+    (a.began, a.after) == (b.began, b.after)
 }
 
 impl Watcher for LiveAnswers {
     fn calling(&self, _call: &Calling<'_>) {}
 
     fn streamed(&self, thread: &Thread, answer: &UnfinishedText, piece: Piece<'_>) {
-        let mut answers = self.lock();
-        let live = match answers.get_mut(thread.key()) {
-            Some(live) => live,
-            None => {
-                let ThreadKey { tenant, thread: id } = thread.key().clone();
-                let session = SessionKey { tenant, session: id.session() };
-                let live = LiveAnswer { session, text: UnfinishedText::default() };
-                answers.entry(thread.key().clone()).or_insert(live)
-            }
-        };
-        if (live.text.began, live.text.after) == (answer.began, answer.after) {
-            match piece {
-                Piece::Text(text) => live.text.text.push_str(text),
-                Piece::Thinking(text) => live.text.thinking.push_str(text),
-            }
-        } else {
-            live.text = answer.clone();
+        let mut sessions = self.lock();
+        let live = sessions.entry(session_of(thread)).or_default();
+        match (live.answers.get_mut(thread.id()).filter(|it| is_same(it, answer)), piece) {
+            (Some(grows), Piece::Text(text)) => grows.text.push_str(text),
+            (Some(grows), Piece::Thinking(text)) => grows.thinking.push_str(text),
+            (None, _) => _ = live.answers.insert(thread.id().clone(), answer.clone()),
         }
-        self.subscribers.wake(&live.session);
+        live.grown.notify_waiters();
     }
 
     /// From here on the log is about to have the answer, or it never does.
     fn settled(&self, thread: &Thread, answer: &UnfinishedText) {
-        let mut answers = self.lock();
-        let is_it = |it: &LiveAnswer| (it.text.began, it.text.after) == (answer.began, answer.after);
-        if answers.get(thread.key()).is_some_and(is_it) {
-            answers.remove(thread.key());
+        let (mut sessions, session) = (self.lock(), session_of(thread));
+        let Some(live) = sessions.get_mut(&session) else { return };
+        if live.answers.get(thread.id()).is_some_and(|it| is_same(it, answer)) {
+            live.answers.remove(thread.id());
+        }
+        if !live.is_used() {
+            sessions.remove(&session);
         }
     }
 
     fn called(&self, _call: &Calling<'_>, _result: &Called) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use contexture_session::{SessionId, SessionKey, Tenant};
+    use futures::FutureExt;
+
+    use super::LiveAnswers;
+
+    #[test]
+    fn followers_are_notified_and_forgotten_once_they_are_gone() {
+        let session =
+            |id: &str| SessionKey { tenant: Tenant::default(), session: SessionId::parse(id).unwrap() };
+        let (a, b) = (session("a"), session("b"));
+        let live = LiveAnswers::default();
+        let followers = [live.subscribe(&a), live.subscribe(&a), live.subscribe(&b)];
+        let notified = followers.each_ref().map(|it| it.notified());
+        live.lock()[&a].grown.notify_waiters();
+        assert_eq!(notified.map(|it| it.now_or_never().is_some()), [true, true, false]);
+        assert_eq!(live.lock().len(), 2);
+        drop(followers);
+        let kept: Vec<_> = (0..1000).map(|it| live.subscribe(&session(&format!("s{it}")))).collect();
+        let sessions = live.lock();
+        assert!(!sessions.contains_key(&a) && !sessions.contains_key(&b));
+        assert_eq!(sessions.len(), kept.len());
+    }
 }

@@ -2,7 +2,4 @@
 
 pub(crate) mod cursor;
 pub(crate) mod follower;
-#[cfg(test)]
-mod follower_tests;
 pub(crate) mod live;
-pub(crate) mod subscribers;

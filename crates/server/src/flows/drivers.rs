@@ -6,14 +6,13 @@
 use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use contexture_flow::{ForgetReport, RunError, RunId, RunInfo, Runtime};
 use contexture_history::Timestamp;
 use contexture_session::Tenant;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -36,19 +35,22 @@ pub(crate) struct Drivers(Arc<Inner>);
 struct Inner {
     runtime: Runtime,
     slots: Arc<Semaphore>,
-    /// Whether a slot was requested when none was free.
-    is_slot_wanted: AtomicBool,
-    /// Notified when a requested slot is free again.
-    free: Notify,
-    /// Runs that could not be driven, and since when.
-    stuck: Mutex<BTreeMap<Key, Instant>>,
-    /// The due run that was taken last. The next sweep continues after it, so no run waits forever.
-    swept: Mutex<Option<Key>>,
-    /// Runs that are driven here. A run never has two tasks here, even if its driver renews its lease late.
-    driven: Mutex<BTreeMap<Key, DriveRequest>>,
+    state: Mutex<State>,
     tasks: TaskTracker,
     /// Has all of them left to others.
     stop: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whether a slot was requested when none was free.
+    is_slot_wanted: bool,
+    /// Runs that could not be driven, and since when.
+    stuck: BTreeMap<Key, Instant>,
+    /// The due run that was taken last. The next sweep continues after it, so no run waits forever.
+    swept: Option<Key>,
+    /// Runs that are driven here. A run never has two tasks here, even if its driver renews its lease late.
+    driven: BTreeMap<Key, DriveRequest>,
 }
 
 /// What the task that drives a run does afterwards.
@@ -63,17 +65,8 @@ enum DriveRequest {
 impl Drivers {
     pub(crate) fn new(runtime: Runtime, most: u32) -> Self {
         let slots = Arc::new(Semaphore::new(most.max(1) as usize));
-        Self(Arc::new(Inner {
-            runtime,
-            slots,
-            is_slot_wanted: AtomicBool::new(false),
-            free: Notify::new(),
-            stuck: Mutex::default(),
-            swept: Mutex::default(),
-            driven: Mutex::default(),
-            tasks: TaskTracker::new(),
-            stop: CancellationToken::new(),
-        }))
+        let (state, tasks, stop) = (Mutex::default(), TaskTracker::new(), CancellationToken::new());
+        Self(Arc::new(Inner { runtime, slots, state, tasks, stop }))
     }
 
     /// Returns the runs of a tenant.
@@ -93,19 +86,11 @@ impl Drivers {
 
     /// Returns how many runs can't be driven now.
     pub(crate) fn n_stuck(&self) -> usize {
-        self.stuck().len()
+        self.state().stuck.len()
     }
 
-    fn stuck(&self) -> MutexGuard<'_, BTreeMap<Key, Instant>> {
-        self.0.stuck.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn swept(&self) -> MutexGuard<'_, Option<Key>> {
-        self.0.swept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn driven(&self) -> MutexGuard<'_, BTreeMap<Key, DriveRequest>> {
-        self.0.driven.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Drives a run if a slot is free. Returns whether there was one; otherwise the run stays due. A run that is
@@ -116,7 +101,7 @@ impl Drivers {
         }
         let Some(mut guard) = DriveGuard::begin(self, (tenant.clone(), run.clone())) else { return true };
         let Ok(slot) = Arc::clone(&self.0.slots).try_acquire_owned() else {
-            self.0.is_slot_wanted.store(true, Ordering::Relaxed);
+            self.state().is_slot_wanted = true;
             return false;
         };
         let (drivers, runtime) = (self.clone(), self.runtime(tenant));
@@ -129,8 +114,9 @@ impl Drivers {
                 }
             }
             drop((guard, slot));
-            if drivers.0.is_slot_wanted.swap(false, Ordering::Relaxed) {
-                drivers.0.free.notify_one();
+            let is_slot_wanted = std::mem::take(&mut drivers.state().is_slot_wanted);
+            if is_slot_wanted && let Err(err) = drivers.sweep().await {
+                tracing::warn!(code = err.code().as_str(), error = %err, "cannot look for due runs");
             }
         };
         // The run belongs to the trace of its request.
@@ -142,13 +128,13 @@ impl Drivers {
         match done {
             // Another driver has it, or it was deleted with its session.
             Ok(_) | Err(RunError::Driven { .. } | RunError::NotFound { .. }) => {
-                self.stuck().remove(&run);
+                self.state().stuck.remove(&run);
             }
             Err(err) => {
                 tracing::warn!(run = %run.1, code = err.code().as_str(), error = %err, "a run can't be driven now");
                 // A store that was away is soon there again; then the run is due when its lease has passed.
                 if err.code() != ErrorCode::StoreUnavailable {
-                    self.stuck().insert(run, Instant::now());
+                    self.state().stuck.insert(run, Instant::now());
                 }
             }
         }
@@ -156,15 +142,16 @@ impl Drivers {
 
     /// Drives runs that have no driver.
     pub(crate) async fn sweep(&self) -> Result<(), RunError> {
-        self.stuck().retain(|_, since| since.elapsed() < STUCK_PAUSE);
-        let after = self.swept().clone();
+        self.state().stuck.retain(|_, since| since.elapsed() < STUCK_PAUSE);
+        let after = self.state().swept.clone();
         for key in self.0.runtime.due(after.as_ref(), MAX_DUE).await? {
             // On a busy machine our own drivers renew their leases late too, which is no reason to start a second one.
-            let is_left_alone = self.stuck().contains_key(&key) || self.driven().contains_key(&key);
-            if !is_left_alone && !self.drive(&key.0, &key.1) {
+            let is_left_alone =
+                |state: &State| state.stuck.contains_key(&key) || state.driven.contains_key(&key);
+            if !is_left_alone(&self.state()) && !self.drive(&key.0, &key.1) {
                 break;
             }
-            *self.swept() = Some(key);
+            self.state().swept = Some(key);
         }
         Ok(())
     }
@@ -172,11 +159,6 @@ impl Drivers {
     /// Prunes runs of all tenants that ended before a time.
     pub(crate) async fn forget(&self, before: Timestamp) -> Result<ForgetReport, RunError> {
         self.0.runtime.forget(before).await
-    }
-
-    /// Waits until a requested slot is free.
-    pub(crate) async fn slot_freed(&self) {
-        self.0.free.notified().await;
     }
 
     /// Takes no more runs, gives driven ones some time, and then releases them, without loss.
@@ -199,7 +181,7 @@ struct DriveGuard {
 impl DriveGuard {
     /// Begins to drive a run; nothing if another task does, which then looks at it again.
     fn begin(drivers: &Drivers, key: Key) -> Option<Self> {
-        match drivers.driven().entry(key.clone()) {
+        match drivers.state().driven.entry(key.clone()) {
             Entry::Vacant(entry) => entry.insert(DriveRequest::Once),
             Entry::Occupied(mut entry) => {
                 entry.insert(DriveRequest::Again);
@@ -211,7 +193,7 @@ impl DriveGuard {
 
     /// Whether the run was not requested again. Then it is no longer driven here.
     fn is_done(&mut self) -> bool {
-        let mut driven = self.drivers.driven();
+        let driven = &mut self.drivers.state().driven;
         let is_wanted = driven.get(&self.key) == Some(&DriveRequest::Again);
         self.is_done = !is_wanted || self.drivers.0.stop.is_cancelled();
         match self.is_done {
@@ -226,7 +208,7 @@ impl Drop for DriveGuard {
     fn drop(&mut self) {
         // There was no place for it, or its task broke off. Otherwise another task may drive the run by now.
         if !self.is_done {
-            self.drivers.driven().remove(&self.key);
+            self.drivers.state().driven.remove(&self.key);
         }
     }
 }

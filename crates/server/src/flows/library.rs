@@ -6,15 +6,18 @@ use std::time::Duration;
 use contexture_agent::Agent;
 use contexture_compose::Prompt;
 use contexture_flow::{EventContext, Flow, Library, Nodes, RunEvent};
+use contexture_session::SessionKey;
 
+use crate::events::live::LiveAnswers;
 use crate::loaded_project::CurrentProject;
-use crate::ops::metrics::Metrics;
+use crate::ops::metrics::{FLOW_ENDS, FLOW_NODES, FLOW_STARTS, Metrics, NODE_TIME};
 
-/// Provides the loaded project to runs, and counts their events.
+/// Provides the loaded project to runs, counts their events, and tells those that are not recorded.
 #[derive(Debug)]
 pub(crate) struct ProjectLibrary {
     pub(crate) loaded: Arc<CurrentProject>,
     pub(crate) metrics: Metrics,
+    pub(crate) live: LiveAnswers,
 }
 
 impl Library for ProjectLibrary {
@@ -36,17 +39,22 @@ impl Library for ProjectLibrary {
 
     fn on_event(&self, about: EventContext<'_>, event: &RunEvent) {
         match event {
-            RunEvent::RunStart { .. } => self.metrics.run_started(),
-            RunEvent::RunEnd { status, .. } => self.metrics.run_ended(status.as_str()),
+            RunEvent::RunStart { .. } => self.metrics.count(FLOW_STARTS, &[]),
+            RunEvent::RunEnd { status, .. } => self.metrics.count(FLOW_ENDS, &[status.as_str()]),
             RunEvent::NodeEnd { node, error, .. } => {
                 let outcome = if error.is_none() { "done" } else { "failed" };
-                self.metrics.node_ended(about.flow.kind_of(node).unwrap_or("other"), outcome);
+                self.metrics.count(FLOW_NODES, &[about.flow.kind_of(node).unwrap_or("other"), outcome]);
+            }
+            // Words outside a turn, as of a node that skips the history.
+            RunEvent::NodeEvent { turn: None, .. } => {
+                let (tenant, session) = (about.tenant.clone(), about.run.session().clone());
+                self.live.tell_run(&SessionKey { tenant, session }, about.run, event);
             }
             _ => {}
         }
     }
 
     fn on_worked(&self, kind: &'static str, took: Duration) {
-        self.metrics.node_worked(kind, took);
+        self.metrics.time(NODE_TIME, &[kind], took);
     }
 }

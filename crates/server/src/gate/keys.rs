@@ -1,14 +1,15 @@
 //! The keys in a store: created and revoked by an administrator, and looked up by every instance.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use contexture_agent::Secrets;
 use contexture_history::Timestamp;
 use contexture_session::documents::{Document, DocumentKey, Documents};
 use contexture_session::{Store, StoreError, Tenant};
+use tokio::sync::Mutex;
 
 use super::key::{Key, NewKey, PresentedKey, StoredKey, Token};
 use crate::ops::audit::AuditEvent;
@@ -151,14 +152,13 @@ fn document(stored: &StoredKey, at: Timestamp) -> Result<Document, StoreError> {
 #[derive(Debug)]
 pub(super) struct KeyCache {
     keys: Keys,
-    cached: RwLock<Option<CachedKeys>>,
     /// One task reloads the keys while the others wait.
-    reading: tokio::sync::Mutex<()>,
+    cached: Mutex<Option<CachedKeys>>,
     /// Whether a key is needed even if there is none. It never becomes false again.
     is_required: AtomicBool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct CachedKeys {
     at: Timestamp,
     keys: Arc<BTreeMap<String, StoredKey>>,
@@ -176,12 +176,7 @@ pub(super) enum KeyCheck {
 
 impl KeyCache {
     pub(super) fn new(keys: Keys) -> Self {
-        Self {
-            keys,
-            cached: RwLock::new(None),
-            reading: tokio::sync::Mutex::new(()),
-            is_required: AtomicBool::new(false),
-        }
+        Self { keys, cached: Mutex::const_new(None), is_required: AtomicBool::new(false) }
     }
 
     /// Whether there are any keys.
@@ -211,21 +206,13 @@ impl KeyCache {
         })
     }
 
-    fn cached(&self, now: Timestamp) -> Option<Arc<BTreeMap<String, StoredKey>>> {
-        let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
-        let cached = cached.as_ref()?;
-        // A clock that was set back makes the copy old.
-        let age = u64::try_from(now.0.checked_sub(cached.at.0)?).ok()?;
-        (Duration::from_millis(age) < FRESH).then(|| Arc::clone(&cached.keys))
-    }
-
     async fn fresh(&self, now: Timestamp) -> Result<Arc<BTreeMap<String, StoredKey>>, StoreError> {
-        if let Some(keys) = self.cached(now) {
-            return Ok(keys);
-        }
-        let _reading = self.reading.lock().await;
-        if let Some(keys) = self.cached(now) {
-            return Ok(keys);
+        let mut cached = self.cached.lock().await;
+        // A clock that was set back makes the copy old.
+        let age = |it: &CachedKeys| u64::try_from(now.0.checked_sub(it.at.0)?).ok();
+        let is_fresh = |it: &&CachedKeys| age(it).is_some_and(|it| Duration::from_millis(it) < FRESH);
+        if let Some(fresh) = cached.as_ref().filter(is_fresh) {
+            return Ok(Arc::clone(&fresh.keys));
         }
         let late = || StoreError::Unavailable {
             place: "the store".to_owned(),
@@ -237,8 +224,7 @@ impl KeyCache {
             self.require();
         }
         let keys = Arc::new(keys);
-        *self.cached.write().unwrap_or_else(PoisonError::into_inner) =
-            Some(CachedKeys { at: now, keys: Arc::clone(&keys) });
+        *cached = Some(CachedKeys { at: now, keys: Arc::clone(&keys) });
         Ok(keys)
     }
 }

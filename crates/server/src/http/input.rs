@@ -24,13 +24,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
         if kind == Some(false) {
             return Err(not_json());
         }
-        let bytes = axum::body::Bytes::from_request(request, state).await.map_err(|err| {
-            match err.status() == axum::http::StatusCode::PAYLOAD_TOO_LARGE {
-                true => Problem::new(ErrorCode::BodyTooLarge, "the body is larger than the server takes")
-                    .hint("`server.max_body_bytes` of contexture.toml is the limit"),
-                false => Problem::new(ErrorCode::BodyInvalid, "the body could not be read to its end"),
-            }
-        })?;
+        // The body was read already, within its limits.
+        let unread = |_| Problem::new(ErrorCode::BodyInvalid, "the body could not be read to its end");
+        let bytes = axum::body::Bytes::from_request(request, state).await.map_err(unread)?;
         // A body without a content type could come from any web page: browsers send a preflight only for JSON.
         if kind.is_none() && !bytes.is_empty() {
             return Err(not_json());

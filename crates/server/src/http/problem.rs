@@ -207,13 +207,19 @@ impl From<IdInvalid> for Problem {
 
 impl From<ModelError> for Problem {
     fn from(err: ModelError) -> Self {
-        Self::new(err.kind().code(), err.to_string())
+        let problem = Self::new(err.kind().code(), err.to_string());
+        let retry_after = err.retry_after().map(|it| it.as_secs().max(1));
+        Self { retry_after, ..problem }
     }
 }
 
 impl From<AgentError> for Problem {
     fn from(err: AgentError) -> Self {
-        Self::new(err.code(), err.to_string())
+        let problem = Self::new(err.code(), err.to_string());
+        match err {
+            AgentError::Model(err) => Self { retry_after: Self::from(err).retry_after, ..problem },
+            _ => problem,
+        }
     }
 }
 

@@ -10,13 +10,14 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
-use crate::{App, Problem};
+use crate::Problem;
+use crate::app::App;
 
 /// Reads the body of a request before its route runs, within limits of size and time. Routes whose method is not POST
 /// call no model, so their response has the same time limit.
 pub(crate) async fn limit(State(app): State<App>, request: Request, next: Next) -> Response {
-    let timeout = Duration::from_secs(app.0.config.request_timeout_seconds.max(1));
-    let max = usize::try_from(app.0.config.max_body_bytes).unwrap_or(usize::MAX);
+    let timeout = Duration::from_secs(app.config.request_timeout_seconds.max(1));
+    let max = usize::try_from(app.config.max_body_bytes).unwrap_or(usize::MAX);
     let request = match read(request, max, timeout).await {
         Ok(request) => request,
         Err(problem) => return problem.into_response(),

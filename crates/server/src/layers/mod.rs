@@ -16,8 +16,9 @@ use futures::FutureExt;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use self::request_log::{REQUEST_ID, log_request};
+use crate::Problem;
+use crate::app::App;
 use crate::http::guarded;
-use crate::{App, Problem};
 
 /// The response headers that web pages of other origins may read.
 const EXPOSED: [&str; 5] =
@@ -33,14 +34,14 @@ pub(crate) fn around(router: Router<App>, open: Router<App>, app: &App) -> Route
         .layer(from_fn_with_state(app.clone(), admit))
         .merge(open.method_not_allowed_fallback(wrong_method))
         .layer(from_fn(catch_panic))
-        .layer(cors(&app.0.config.cors_origins))
+        .layer(cors(&app.config.cors_origins))
         .layer(from_fn_with_state(app.clone(), log_request))
         .with_state(app.clone())
 }
 
 /// Passes a request on with its [`Caller`] attached, or responds with an error.
 async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    match app.0.gate.admit(request.uri(), request.headers()).await {
+    match app.gate.admit(request.uri(), request.headers()).await {
         Ok((caller, running)) => {
             request.extensions_mut().insert(caller.clone());
             let mut response = next.run(request).await;

@@ -12,9 +12,11 @@ use axum::response::Response;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use crate::app::App;
 use crate::http::guarded;
+use crate::ops::metrics::{HTTP, HTTP_TIME};
 use crate::ops::trace;
-use crate::{App, Caller, Problem};
+use crate::{Caller, Problem};
 
 /// The header with the id of a request.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -34,7 +36,7 @@ struct RequestInfo {
 /// Logs a request and its response.
 pub(crate) async fn log_request(State(app): State<App>, request: Request, next: Next) -> Response {
     let info = RequestInfo {
-        id: client_id(request.headers()).unwrap_or_else(|| app.0.names.next()),
+        id: client_id(request.headers()).unwrap_or_else(|| app.names.next()),
         method: method_name(request.method()),
         route: request.extensions().get::<MatchedPath>().map_or(NO_ROUTE, MatchedPath::as_str).to_owned(),
         started: Instant::now(),
@@ -59,8 +61,9 @@ impl RequestInfo {
         let took = self.started.elapsed();
         let problem = response.extensions_mut().remove::<Problem>();
         self.log(&response, problem.as_ref(), took);
-        let metrics = &app.0.metrics;
-        metrics.answered(self.method, &self.route, response.status().as_u16(), took);
+        let metrics = &app.metrics;
+        metrics.count(HTTP, &[self.method, &self.route, response.status().as_str()]);
+        metrics.time(HTTP_TIME, &[&self.route], took);
         if let Some(problem) = problem {
             metrics.failed(problem.code().as_str());
             response = with_problem_body(response, problem.of_request(&self.id));

@@ -7,10 +7,11 @@ use contexture_history::Timestamp;
 use contexture_session::{
     Journal, JournalRecord, NewSession, SessionId, SessionKey, Store, StoreError, Tenant, Time,
 };
-use serde::{Deserialize, Serialize};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
+use tokio_util::task::TaskTracker;
 
 use crate::Caller;
-use tokio_util::task::TaskTracker;
 
 /// The name of the journal, and of the session that it belongs to.
 const AUDIT: &str = "audit";
@@ -41,18 +42,19 @@ fn journal(store: &Arc<dyn Store>) -> Result<Journal, StoreError> {
 }
 
 /// Something that was done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditEvent {
     /// The actor: `key:ID`, `cli`, `server`, or `anybody` where no key is required.
     pub actor: String,
-    /// The action, such as `key.created` or `session.deleted`.
+    /// The action, such as `key.created`.
     pub act: String,
     /// The target of the action.
     pub target: String,
     /// The tenant whose data was affected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub tenant: Option<Tenant>,
-    /// More about it, if there is more to say.
+    /// More details, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
@@ -100,14 +102,17 @@ impl AuditEvent {
     }
 }
 
-/// An act, as the log has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Something that was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AuditEntry {
-    /// Its number in the log, from 1.
+    /// Its number in the log.
     pub number: u64,
     /// The time of the action.
+    #[serde(rename = "time", serialize_with = "as_text")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: Timestamp,
     /// The event itself.
+    #[serde(flatten)]
     pub act: AuditEvent,
 }
 
@@ -117,24 +122,25 @@ pub async fn audit_log(
     before: Option<u64>,
     max: usize,
 ) -> Result<Vec<AuditEntry>, StoreError> {
-    let records = journal(store)?.newest(before, max).await?;
-    Ok(records.into_iter().map(entry).collect())
+    Ok(audit_page(store, None, before, max).await?.0)
 }
 
-/// Returns the newest events on data of a tenant, and the number to continue before, if there may be more.
-pub(crate) async fn audit_log_of(
+/// Returns the newest acts before a number, of all tenants or on data of one, and the number to continue before, if
+/// there may be more.
+pub(crate) async fn audit_page(
     store: &Arc<dyn Store>,
-    tenant: &Tenant,
+    tenant: Option<&Tenant>,
     mut before: Option<u64>,
     max: usize,
 ) -> Result<(Vec<AuditEntry>, Option<u64>), StoreError> {
     let mut acts = Vec::new();
+    let n_records = if tenant.is_some() { PAGE } else { max };
     for _ in 0..PAGES {
-        let page = journal(store)?.newest(before, PAGE).await?;
-        let is_last = page.len() < PAGE;
+        let page = journal(store)?.newest(before, n_records).await?;
+        let is_last = page.len() < n_records;
         for entry in page.into_iter().map(entry) {
             before = Some(entry.number);
-            acts.extend(Some(entry).filter(|it| it.act.tenant.as_ref() == Some(tenant)));
+            acts.extend(Some(entry).filter(|it| tenant.is_none() || it.act.tenant.as_ref() == tenant));
             if acts.len() == max {
                 return Ok((acts, before.filter(|it| *it > 1)));
             }
@@ -144,6 +150,10 @@ pub(crate) async fn audit_log_of(
         }
     }
     Ok((acts, before))
+}
+
+fn as_text<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&at.to_millis())
 }
 
 fn entry(record: JournalRecord) -> AuditEntry {

@@ -1,7 +1,6 @@
 //! Approvals: what waits for a person, and the decision.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use contexture_agent::{Decision, Pending, PendingApproval, Verdict};
@@ -9,18 +8,16 @@ use contexture_message::{ErrorCode, ToolCall};
 use contexture_session::{SessionId, ThreadId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio_util::sync::CancellationToken;
 
 use super::results::waiting_prompt;
-use super::sessions::thread_of;
-use super::turn_shapes::{TurnEventFrame, TurnResult};
-use super::turns::{ThreadQuery, as_events, reply, wants_events};
+use super::turn_shapes::TurnResult;
+use super::turns::{ThreadQuery, reply, wants_events};
+use crate::Problem;
+use crate::app::Access;
 use crate::http::input::{JsonBody, PathParam, QueryParams, shown};
 use crate::http::params::{ApprovalPath, SessionPath};
 use crate::http::refusals::{Conflict, Failed, Forged, Form, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
-use crate::running_turns::{TurnJob, TurnTask};
-use crate::{App, Caller, Problem};
 
 accepts!(DecisionRequest);
 returns!(Waits);
@@ -59,45 +56,27 @@ enum VerdictName {
     )
 )]
 pub(crate) async fn decide(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<String>,
     headers: HeaderMap,
     JsonBody(request): JsonBody<DecisionRequest>,
 ) -> Result<Response, Problem> {
     let (thread, turn) = place(&id)?;
     let session = thread.session();
-    let thread = thread_of(&app, &caller, &session, Some(thread.to_string())).await?;
+    let thread = access.thread(&session, Some(thread.to_string())).await?;
     let not_waiting = || {
         Problem::new(ErrorCode::ApprovalNotWaiting, format!("nothing waits for approval `{}`", shown(&id)))
     };
-    let (loaded, prompt) = waiting_prompt(&app, &thread, &turn).await.map_err(|_| not_waiting())?;
+    let (loaded, prompt) = waiting_prompt(&access, &thread, &turn).await.map_err(|_| not_waiting())?;
     let verdict = match request.verdict {
         VerdictName::Approve => Verdict::Approve,
         VerdictName::Deny => Verdict::Deny { reason: request.reason },
     };
     let decision = Decision { approval: id, token: request.token, verdict };
-    let job = TurnJob::Decide(decision, CancellationToken::new());
-    let task = TurnTask { thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
-    reply(&app, task, wants_events(&headers)?, false).await
-}
-
-/// Decide about a tool call that waits, and stream the events of the turn.
-#[utoipa::path(
-    post, path = "/v1/approvals/{id}/stream", operation_id = "stream_approval", tag = "approvals", params(ApprovalPath), request_body = DecisionRequest,
-    responses(
-        (status = 200, description = "The events of the turn: the `data` of each frame is a `TurnEvent`.", body = TurnEventFrame, content_type = "text/event-stream"),
-        Refused, Forged, NotThere, Conflict, Unusable, Failed,
-    )
-)]
-pub(crate) async fn decide_stream(
-    app: State<App>,
-    caller: Caller,
-    id: PathParam<String>,
-    headers: HeaderMap,
-    request: JsonBody<DecisionRequest>,
-) -> Result<Response, Problem> {
-    decide(app, caller, id, as_events(headers), request).await
+    reply(&access, &thread, wants_events(&headers)?, false, |cancel| {
+        loaded.agent.decide(&prompt, &thread, decision, cancel)
+    })
+    .await
 }
 
 /// Reads the thread and the turn from the id of an approval. The id of a call may hold anything.
@@ -132,12 +111,11 @@ pub(crate) struct Waits {
     responses((status = 200, description = "What the session waits for.", body = Waits), Refused, NotThere)
 )]
 pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<SessionId>,
     QueryParams(query): QueryParams<ThreadQuery>,
 ) -> Result<Json<Waits>, Problem> {
-    let thread = thread_of(&app, &caller, &id, query.thread).await?;
+    let thread = access.thread(&id, query.thread).await?;
     let pending = Pending::of(&thread).await?;
     Ok(Json(match pending {
         None => Waits { turn: None, approvals: Vec::new(), client_calls: Vec::new() },

@@ -1,25 +1,24 @@
 //! Compaction: make an archive now, look at archives, take the newest back.
 
 use axum::Json;
-use axum::extract::State;
 use contexture_agent::{CompactRequest, CompactionReport, RunSpec};
-use contexture_compose::Scope;
 use contexture_history::ItemDocument;
 use contexture_message::ErrorCode;
 use contexture_session::{ArchiveInfo, SessionId, Thread};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use utoipa::IntoParams;
 
-use super::sessions::{limited, thread_of};
+use super::sessions::limited;
+use super::turn_shapes::input;
 use super::turns::ThreadQuery;
+use crate::Problem;
+use crate::app::Access;
 use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams};
 use crate::http::params::{ArchivePath, SessionPath};
 use crate::http::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
-use crate::ops::audit::AuditEvent;
-use crate::{App, Caller, Problem};
 
 accepts!(CompactionRequest);
 returns!(ArchiveView, Archives, ArchiveItems, Hits, CompactionReportBody = CompactionReport);
@@ -50,21 +49,14 @@ pub(crate) struct CompactionRequest {
     )
 )]
 pub(crate) async fn compact(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<SessionId>,
     JsonBody(request): JsonBody<CompactionRequest>,
 ) -> Result<Json<CompactionReport>, Problem> {
-    let loaded = app.loaded();
+    let loaded = access.loaded();
     let prompt = loaded.prompt(request.prompt.as_deref())?;
-    let thread = thread_of(&app, &caller, &id, request.thread).await?;
-    let scope = Scope {
-        session: Some(id.to_string()),
-        tenant: Some(caller.tenant.to_string()),
-        user: None,
-        now: Some(app.0.time.now().to_seconds()),
-    };
-    let input = if request.input.is_null() { json!({}) } else { request.input };
+    let thread = access.thread(&id, request.thread).await?;
+    let (input, scope) = (input(request.input), access.scope(Some(&id), None));
     let spec = RunSpec { input, scope, model: request.model, ..RunSpec::default() };
     let asked = CompactRequest { spec, ..CompactRequest::default() };
     Ok(Json(loaded.agent.compact(&prompt, &thread, asked).await?))
@@ -120,12 +112,11 @@ pub(crate) struct Archives {
     responses((status = 200, description = "The archives.", body = Archives), Refused, NotThere)
 )]
 pub(crate) async fn archives(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<SessionId>,
     QueryParams(query): QueryParams<ThreadQuery>,
 ) -> Result<Json<Archives>, Problem> {
-    let thread = thread_of(&app, &caller, &id, query.thread).await?;
+    let thread = access.thread(&id, query.thread).await?;
     let archives = thread.archives().await?.into_iter().map(ArchiveView::from).collect();
     Ok(Json(Archives { archives }))
 }
@@ -144,16 +135,15 @@ pub(crate) struct ArchiveItems {
 /// Read what an archive covers, as it was said.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/archives/{n}", operation_id = "show_archive", tag = "compaction",
-    params(ArchivePath, ThreadQuery),
+    params(SessionPath, ArchivePath, ThreadQuery),
     responses((status = 200, description = "The archive.", body = ArchiveItems), Refused, NotThere)
 )]
 pub(crate) async fn archive(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParams(id, number): PathParams<SessionId, u64>,
     QueryParams(query): QueryParams<ThreadQuery>,
 ) -> Result<Json<ArchiveItems>, Problem> {
-    let thread = thread_of(&app, &caller, &id, query.thread).await?;
+    let thread = access.thread(&id, query.thread).await?;
     let archive = info(&thread, number).await?;
     let items = thread.archive(number).await?;
     let items = items.iter().map(|it| it.document(thread.id().as_str())).collect();
@@ -168,16 +158,15 @@ async fn info(thread: &Thread, number: u64) -> Result<ArchiveInfo, Problem> {
 /// Take the newest archive back: the model reads again what it covers.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/compactions/{n}/undo", operation_id = "undo_compaction", tag = "compaction",
-    params(ArchivePath, ThreadQuery),
+    params(SessionPath, ArchivePath, ThreadQuery),
     responses((status = 200, description = "The archive that was taken back.", body = ArchiveView), Refused, NotThere, Conflict)
 )]
 pub(crate) async fn undo(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParams(id, number): PathParams<SessionId, u64>,
     QueryParams(query): QueryParams<ThreadQuery>,
 ) -> Result<Json<ArchiveView>, Problem> {
-    let thread = thread_of(&app, &caller, &id, query.thread).await?;
+    let thread = access.thread(&id, query.thread).await?;
     let archive = info(&thread, number).await?;
     let newest =
         thread.archives().await?.into_iter().filter(|it| it.holds).map(|it| it.archived.number).max();
@@ -186,8 +175,8 @@ pub(crate) async fn undo(
         return Err(Problem::new(ErrorCode::VersionConflict, text));
     }
     thread.undo().await?;
-    let act = AuditEvent::of(&caller, "compaction.undone", thread.id().as_str());
-    app.0.audit.record(act.detail(format!("archive {number}"))).await;
+    let act = access.act("compaction.undone", thread.id().as_str());
+    access.audit.record(act.detail(format!("archive {number}"))).await;
     Ok(Json(ArchiveView { holds: false, ..archive.into() }))
 }
 
@@ -237,13 +226,12 @@ pub(crate) struct Hit {
     responses((status = 200, description = "What was found.", body = Hits), Refused, NotThere)
 )]
 pub(crate) async fn search(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<SessionId>,
     QueryParams(query): QueryParams<SearchQuery>,
 ) -> Result<Json<Hits>, Problem> {
     let limit = limited(query.limit, 20, 100)?;
-    let thread = thread_of(&app, &caller, &id, query.thread).await?;
+    let thread = access.thread(&id, query.thread).await?;
     let found = thread.search(&query.q, limit).await?.into_iter();
     let hits = found.map(|it| Hit {
         seq: it.seq.0,

@@ -1,19 +1,20 @@
 //! The events of a session, as a stream that can be resumed after any event.
 
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use contexture_session::{SessionId, SessionKey};
+use contexture_message::ErrorCode;
+use contexture_session::SessionId;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::follow::{Follow, Scope};
-use super::stream_start::StreamStart;
 use super::turn_shapes::TurnEventFrame;
-use crate::http::input::{PathParam, QueryParams};
+use crate::Problem;
+use crate::app::Access;
+use crate::events::cursor::Cursor;
+use crate::http::input::{PathParam, QueryParams, shown};
 use crate::http::params::{LastEventId, SessionPath};
 use crate::http::refusals::{NotThere, Refused};
-use crate::{App, Caller, Problem};
 
 /// The start of the stream.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -39,15 +40,57 @@ pub(crate) struct EventsQuery {
     )
 )]
 pub(crate) async fn follow(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<SessionId>,
     QueryParams(query): QueryParams<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let start = StreamStart::read(&headers, query.after.as_deref())?;
-    app.sessions(&caller).open(&id).await?;
-    let session = SessionKey { tenant: caller.tenant.clone(), session: id };
-    let cursor = start.within(app.0.sessions.store().feed_end(session.clone()).await?)?;
-    Ok(Follow::start(&app, session, cursor, Scope::Session).await?.response())
+    access.sessions.open(&id).await?;
+    let session = access.key(&id);
+    let cursor = start.within(access.store().feed_end(session.clone()).await?)?;
+    Follow::respond(&access, session, cursor, Scope::Session).await
+}
+
+/// The start of an event stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum StreamStart {
+    /// Behind the event with that id; 0 is before all of them.
+    Behind(Cursor),
+    /// Behind all that there are now.
+    Latest,
+}
+
+impl StreamStart {
+    /// Reads it from `Last-Event-ID`, or else from the query. Without any it is before all events.
+    pub(super) fn read(headers: &HeaderMap, asked: Option<&str>) -> Result<Self, Problem> {
+        let header = headers.get("last-event-id").map(|it| it.to_str().unwrap_or("\u{fffd}"));
+        let header = header.filter(|it| !it.is_empty()).map(|it| parse(it, "Last-Event-ID")).transpose()?;
+        // An invalid value is reported even where it would not be used.
+        // In a query, a plus that was not encoded is read as a space.
+        let asked = asked.map(|it| parse(&it.replace(' ', "+"), "after")).transpose()?;
+        Ok(header.or(asked).unwrap_or(StreamStart::Behind(Cursor::default())))
+    }
+
+    /// Returns the id behind which the stream starts, or why it can't: `last` is the number of the newest item.
+    pub(super) fn within(self, last: u64) -> Result<Cursor, Problem> {
+        match self {
+            StreamStart::Latest => Ok(Cursor::at(last)),
+            StreamStart::Behind(cursor) if cursor.number > last => {
+                let text = format!("there is no event {}: the newest is {last}", cursor.number);
+                Err(Problem::new(ErrorCode::HeaderInvalid, text).at("Last-Event-ID"))
+            }
+            StreamStart::Behind(cursor) => Ok(cursor),
+        }
+    }
+}
+
+fn parse(text: &str, place: &str) -> Result<StreamStart, Problem> {
+    if text == "latest" {
+        return Ok(StreamStart::Latest);
+    }
+    text.parse().map(StreamStart::Behind).map_err(|()| {
+        let code = if place == "after" { ErrorCode::QueryInvalid } else { ErrorCode::HeaderInvalid };
+        Problem::new(code, format!("`{}` is not the id of an event", shown(text))).at(place)
+    })
 }

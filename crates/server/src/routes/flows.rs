@@ -1,7 +1,6 @@
 //! Flows: list, show, draw.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use contexture_flow::graph;
@@ -9,18 +8,19 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::flow_shapes::{FlowList, FlowSummary, FlowView};
+use crate::Problem;
+use crate::app::Access;
 use crate::http::input::{PathParam, QueryParams};
 use crate::http::params::FlowPath;
 use crate::http::refusals::{Broken, NotThere, Refused};
-use crate::{App, Caller, Problem};
 
 /// List the flows.
 #[utoipa::path(
     get, path = "/v1/flows", operation_id = "list_flows", tag = "flows",
     responses((status = 200, description = "The flows.", body = FlowList), Refused)
 )]
-pub(crate) async fn list(State(app): State<App>, _: Caller) -> Json<FlowList> {
-    Json(FlowList { flows: FlowSummary::all(&app.loaded()) })
+pub(crate) async fn list(access: Access) -> Json<FlowList> {
+    Json(FlowList { flows: FlowSummary::all(&access.loaded()) })
 }
 
 /// Show a flow: what a run is given, its nodes and edges, and what a run comes to.
@@ -29,11 +29,10 @@ pub(crate) async fn list(State(app): State<App>, _: Caller) -> Json<FlowList> {
     responses((status = 200, description = "The flow.", body = FlowView), Refused, NotThere, Broken)
 )]
 pub(crate) async fn show(
-    State(app): State<App>,
-    _: Caller,
+    access: Access,
     PathParam(id): PathParam<String>,
 ) -> Result<Json<FlowView>, Problem> {
-    let loaded = app.loaded();
+    let loaded = access.loaded();
     let flow = loaded.flow(&id)?;
     Ok(Json(FlowView::of(&loaded, &flow)))
 }
@@ -64,12 +63,11 @@ enum GraphFormat {
     )
 )]
 pub(crate) async fn draw(
-    State(app): State<App>,
-    _: Caller,
+    access: Access,
     PathParam(id): PathParam<String>,
     QueryParams(query): QueryParams<GraphQuery>,
 ) -> Result<impl IntoResponse, Problem> {
-    let flow = app.loaded().flow(&id)?;
+    let flow = access.loaded().flow(&id)?;
     let (kind, text) = match query.format.unwrap_or(GraphFormat::Mermaid) {
         GraphFormat::Mermaid => ("text/plain; charset=utf-8", graph::mermaid(flow.definition())),
         GraphFormat::Svg => ("image/svg+xml", graph::svg(flow.definition())),

@@ -15,7 +15,7 @@ mod results;
 mod run_events;
 mod runs;
 mod sessions;
-mod stream_start;
+mod streams;
 mod threads;
 mod turn_shapes;
 mod turns;
@@ -25,11 +25,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use self::openapi::Api;
-use crate::App;
+use crate::app::App;
 
 /// Returns all routes that need a caller.
 pub(crate) fn all() -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(Api::openapi())
+    let router = OpenApiRouter::with_openapi(Api::openapi())
         .routes(routes!(prompts::list))
         .routes(routes!(prompts::show))
         .routes(routes!(prompts::resolve))
@@ -39,14 +39,10 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(sessions::show, sessions::delete))
         .routes(routes!(sessions::items))
         .routes(routes!(turns::run))
-        .routes(routes!(turns::run_stream))
         .routes(routes!(turns::cancel))
         .routes(routes!(turns::retry))
-        .routes(routes!(turns::retry_stream))
         .routes(routes!(results::results))
-        .routes(routes!(results::results_stream))
         .routes(routes!(approvals::decide))
-        .routes(routes!(approvals::decide_stream))
         .routes(routes!(approvals::list))
         .routes(routes!(threads::create, threads::list))
         .routes(routes!(threads::show, threads::delete))
@@ -70,11 +66,9 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(flows::show))
         .routes(routes!(flows::draw))
         .routes(routes!(runs::start))
-        .routes(routes!(runs::start_stream))
         .routes(routes!(runs::list))
         .routes(routes!(runs::show, runs::cancel))
         .routes(routes!(run_events::read))
-        .routes(routes!(run_events::follow))
         .routes(routes!(runs::answer))
         .routes(routes!(runs::resume))
         .routes(routes!(chat::complete))
@@ -82,5 +76,6 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(chat::show))
         .route("/v1/models/{id}/{*rest}", axum::routing::get(chat::show_named))
         .routes(routes!(ops::metrics))
-        .routes(routes!(ops::audited))
+        .routes(routes!(ops::audited));
+    streams::add(router)
 }

@@ -13,8 +13,11 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
 use super::chat::ErrorDocument;
+use super::flow_shapes::RunEventFrame;
+use super::streams;
+use crate::Problem;
+use crate::app::App;
 use crate::http::schemas;
-use crate::{App, Problem};
 
 /// The parts of the document besides the routes.
 #[derive(Debug, OpenApi)]
@@ -37,7 +40,7 @@ use crate::{App, Problem};
         (name = "chat", description = "OpenAI's Chat Completions, for clients that speak nothing else."),
         (name = "operations", description = "For operators of the server."),
     ),
-    components(schemas(Problem, ErrorDocument)),
+    components(schemas(Problem, ErrorDocument, RunEventFrame)),
     modifiers(&Keys),
     security((), ("key" = [])),
 )]
@@ -72,6 +75,7 @@ fn text(document: Document) -> String {
     if let Some(Value::Object(components)) = document.pointer_mut("/components/schemas") {
         schemas::merge_contracts(components);
     }
+    streams::document(&mut document["paths"]);
     allow_no_body(&mut document);
     format!("{document:#}")
 }

@@ -1,14 +1,13 @@
 //! Passes: what the model saw at every call, and why; compared, and sent again.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use contexture::PassDiff;
 use contexture_compose::Explanation;
 use contexture_message::{Answer, Delta, ErrorCode, Request};
 use contexture_model::ModelCall;
-use contexture_session::{SessionId, SessionKey};
+use contexture_session::SessionId;
 use futures::StreamExt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,12 +15,13 @@ use serde_json::{Value, json};
 use utoipa::IntoParams;
 
 use super::sessions::{limited, numbered};
+use crate::Problem;
+use crate::app::Access;
 use crate::http::input::{PathParam, PathParams, QueryParams};
 use crate::http::params::{PassPath, PassesPath, SessionPath};
 use crate::http::refusals::{Expired, Failed, NotThere, Refused, Unusable};
 use crate::http::schemas::returns;
 use crate::passes::{PassId, PassReader, ResultRecord, StoredPass, answer};
-use crate::{App, Caller, Problem};
 
 returns!(PassPage, PassWhole, Replayed, PassDiffBody = PassDiff);
 
@@ -101,15 +101,14 @@ pub(crate) struct PassQuery {
     responses((status = 200, description = "A page of passes.", body = PassPage), Refused, NotThere)
 )]
 pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<SessionId>,
     QueryParams(query): QueryParams<PassQuery>,
 ) -> Result<Json<PassPage>, Problem> {
     let (limit, before) = (limited(query.limit, 50, 1000)?, numbered(query.before)?);
-    app.sessions(&caller).open(&id).await?;
-    app.0.recorder.settle(&SessionKey { tenant: caller.tenant.clone(), session: id.clone() }).await;
-    let reader = PassReader::new(&app.sessions(&caller), &*app.0.documents, &id);
+    access.sessions.open(&id).await?;
+    access.recorder.settle(&access.key(&id)).await;
+    let reader = PassReader::new(&access.sessions, &*access.documents, &id);
     let stored_pass = reader.newest(before, limit).await?;
     let before =
         stored_pass.last().filter(|it| stored_pass.len() == limit && it.id.number > 1).map(|it| it.id.number);
@@ -140,13 +139,12 @@ pub(crate) struct PassWhole {
     responses((status = 200, description = "The pass.", body = PassWhole), Refused, NotThere, Expired)
 )]
 pub(crate) async fn show(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<PassId>,
 ) -> Result<Json<PassWhole>, Problem> {
-    let stored_pass = load_pass(&app, &caller, &id).await?;
+    let stored_pass = load_pass(&access, &id).await?;
     let view = PassView::from(&stored_pass);
-    let message = answer(&app.sessions(&caller), &stored_pass).await?;
+    let message = answer(&access.sessions, &stored_pass).await?;
     let answer = message.zip(stored_pass.result.as_ref());
     let answer = answer.map(|(message, it)| json!({"message": message, "stop": it.stop, "usage": it.usage}));
     let mut document = stored_pass.manifest.document;
@@ -154,10 +152,9 @@ pub(crate) async fn show(
     Ok(Json(PassWhole { view, request, answer, explanation }))
 }
 
-async fn load_pass(app: &App, caller: &Caller, id: &PassId) -> Result<StoredPass, Problem> {
-    let session = SessionKey { tenant: caller.tenant.clone(), session: id.session.clone() };
-    app.0.recorder.settle(&session).await;
-    PassReader::new(&app.sessions(caller), &*app.0.documents, &id.session).load(id.number).await
+async fn load_pass(access: &Access, id: &PassId) -> Result<StoredPass, Problem> {
+    access.recorder.settle(&access.key(&id.session)).await;
+    PassReader::new(&access.sessions, &*access.documents, &id.session).load(id.number).await
 }
 
 /// Show what changed from one pass to another.
@@ -166,11 +163,10 @@ async fn load_pass(app: &App, caller: &Caller, id: &PassId) -> Result<StoredPass
     responses((status = 200, description = "What changed.", body = PassDiffBody), Refused, NotThere, Expired)
 )]
 pub(crate) async fn diff(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParams(a, b): PathParams<PassId, PassId>,
 ) -> Result<Json<Value>, Problem> {
-    let (before, now) = (load_pass(&app, &caller, &a).await?, load_pass(&app, &caller, &b).await?);
+    let (before, now) = (load_pass(&access, &a).await?, load_pass(&access, &b).await?);
     let (before, now) = (before.document()?, now.document()?);
     // Long texts take their time to compare.
     let diff = tokio::task::spawn_blocking(move || PassDiff::of(&before, &now).document()).await;
@@ -183,11 +179,10 @@ pub(crate) async fn diff(
     responses((status = 200, description = "The body, to the byte.", body = Object), Refused, NotThere, Expired)
 )]
 pub(crate) async fn body(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<PassId>,
 ) -> Result<impl IntoResponse, Problem> {
-    let body = load_pass(&app, &caller, &id).await?.body()?;
+    let body = load_pass(&access, &id).await?.body()?;
     Ok(([(header::CONTENT_TYPE, "application/json")], body))
 }
 
@@ -213,18 +208,17 @@ pub(crate) struct Replayed {
     )
 )]
 pub(crate) async fn replay(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<PassId>,
 ) -> Result<Json<Replayed>, Problem> {
-    let stored_pass = load_pass(&app, &caller, &id).await?;
+    let stored_pass = load_pass(&access, &id).await?;
     if stored_pass.manifest.wire.is_some() {
         // The request must be the same as the one that was sent.
         stored_pass.body()?;
     }
     let cache_key = stored_pass.manifest.wire.as_ref().and_then(|it| it.target.cache_key.clone());
     let call = ModelCall { request: std::sync::Arc::new(stored_pass.request()?), cache_key, encoded: None };
-    let mut deltas = app.loaded().agent.model().stream(call);
+    let mut deltas = access.loaded().agent.model().stream(call);
     while let Some(delta) = deltas.next().await {
         if let Delta::Done(answer) = delta? {
             let (message, stop) = (json!(answer.message), json!(answer.stop));

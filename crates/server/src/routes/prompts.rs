@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use contexture_agent::resolve_reminded;
+use contexture_agent::{RunRequest, resolve_reminded};
 use contexture_compose::{
     Additions, CallOverrides, Conversation, Explanation, InFlightTurn, Pass, Prompt, ResolveOptions,
 };
@@ -19,21 +18,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::IntoParams;
 
-use super::sessions::thread_of;
 use super::turn_shapes::{PassRequest, TurnRequest, TurnResult};
 use super::turns::{reply, wants_events};
+use crate::Problem;
+use crate::app::{Access, App};
 use crate::http::input::{JsonBody, PathParam, QueryParams};
 use crate::http::params::PromptPath;
 use crate::http::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
 use crate::http::schemas::returns;
 use crate::loaded_project::LoadedProject;
-use crate::running_turns::{TurnJob, TurnTask};
-use crate::{App, Caller, Problem};
 
 returns!(PromptView, PromptList, Resolved, ExplanationBody = Explanation);
 
 /// A prompt.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "Prompt")]
 pub(crate) struct PromptView {
     /// Its id.
@@ -101,23 +99,15 @@ pub(crate) struct PromptFilter {
     get, path = "/v1/prompts", operation_id = "list_prompts", tag = "prompts", params(PromptFilter),
     responses((status = 200, description = "The prompts.", body = PromptList), Refused)
 )]
-pub(crate) async fn list(
-    State(app): State<App>,
-    _: Caller,
-    QueryParams(filter): QueryParams<PromptFilter>,
-) -> Json<PromptList> {
-    let loaded = app.loaded();
+pub(crate) async fn list(access: Access, QueryParams(filter): QueryParams<PromptFilter>) -> Json<PromptList> {
+    let loaded = access.loaded();
     let views = loaded.project.prompts().map(|(path, prompt)| match prompt {
         Ok(prompt) => view(&loaded, path, prompt),
         Err(err) => PromptView {
             id: path.to_owned(),
             path: path.to_owned(),
-            description: None,
-            tags: Vec::new(),
-            model: None,
-            input: None,
-            output: None,
             faults: err.faults.iter().map(FaultView::from).collect(),
+            ..PromptView::default()
         },
     });
     let is_meant = |it: &PromptView| filter.tag.as_ref().is_none_or(|tag| it.tags.contains(tag));
@@ -146,11 +136,10 @@ fn view(loaded: &LoadedProject, path: &str, prompt: &Prompt) -> PromptView {
     responses((status = 200, description = "The prompt.", body = PromptView), Refused, NotThere)
 )]
 pub(crate) async fn show(
-    State(app): State<App>,
-    _: Caller,
+    access: Access,
     PathParam(id): PathParam<String>,
 ) -> Result<Json<PromptView>, Problem> {
-    let loaded = app.loaded();
+    let loaded = access.loaded();
     let prompt = loaded.prompt(Some(&id))?;
     let path = loaded.project.prompts().find(|(_, it)| it.is_ok_and(|it| it.id() == prompt.id()));
     let path = path.map_or(id.clone(), |(path, _)| path.to_owned());
@@ -176,12 +165,11 @@ pub(crate) struct Resolved {
     responses((status = 200, description = "The request and its explanation.", body = Resolved), Refused, NotThere, Unusable, Failed)
 )]
 pub(crate) async fn resolve(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<String>,
     JsonBody(request): JsonBody<PassRequest>,
 ) -> Result<Json<Resolved>, Problem> {
-    let pass = pass(&app, &caller, &id, &request).await?;
+    let pass = pass(&access, &id, &request).await?;
     Ok(Json(Resolved {
         fingerprint: pass.fingerprint().to_string(),
         request: serde_json::to_value(pass.request()).unwrap_or_default(),
@@ -195,24 +183,23 @@ pub(crate) async fn resolve(
     responses((status = 200, description = "The explanation.", body = ExplanationBody), Refused, NotThere, Unusable, Failed)
 )]
 pub(crate) async fn inspect(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<String>,
     JsonBody(request): JsonBody<PassRequest>,
 ) -> Result<Json<Explanation>, Problem> {
-    let pass = pass(&app, &caller, &id, &request).await?;
+    let pass = pass(&access, &id, &request).await?;
     Ok(Json(pass.explain()))
 }
 
-async fn pass(app: &App, caller: &Caller, id: &str, asked: &PassRequest) -> Result<Pass, Problem> {
+async fn pass(access: &Access, id: &str, asked: &PassRequest) -> Result<Pass, Problem> {
     let request = &asked.turn;
-    let loaded = app.loaded();
+    let loaded = access.loaded();
     let prompt = loaded.prompt(Some(id))?;
     if let Some(session) = &asked.session {
-        return next_turn(app, caller, &prompt, &SessionId::parse(session.as_str())?, asked).await;
+        return next_turn(access, &prompt, &SessionId::parse(session.as_str())?, asked).await;
     }
     request.check_unkept()?;
-    let run = request.run_request(caller, None, None, app.0.time.now())?;
+    let run = request.run_request(access, None, None)?;
     let said = run.user.map(|it| InFlightTurn::New(Turn::new("in_flight", vec![it])));
     let tools = run.spec.client_tools.into_iter().map(Into::into).collect();
     let options = ResolveOptions {
@@ -234,16 +221,15 @@ async fn pass(app: &App, caller: &Caller, id: &str, asked: &PassRequest) -> Resu
 
 /// Returns the first request that the next turn of a session would send.
 async fn next_turn(
-    app: &App,
-    caller: &Caller,
+    access: &Access,
     prompt: &Prompt,
     session: &SessionId,
     asked: &PassRequest,
 ) -> Result<Pass, Problem> {
     asked.check_unlimited()?;
-    let run = asked.turn.run_request(caller, Some(session), None, app.0.time.now())?;
-    let thread = thread_of(app, caller, session, asked.turn.thread.clone()).await?;
-    Ok(app.loaded().agent.preview(prompt, &thread, run).await?)
+    let run = asked.turn.run_request(access, Some(session), None)?;
+    let thread = access.thread(session, asked.turn.thread.clone()).await?;
+    Ok(access.loaded().agent.preview(prompt, &thread, run).await?)
 }
 
 /// Run a prompt once, without a session: nothing of it is kept.
@@ -255,13 +241,12 @@ async fn next_turn(
     )
 )]
 pub(crate) async fn run(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<String>,
     headers: HeaderMap,
     JsonBody(request): JsonBody<TurnRequest>,
 ) -> Result<Response, Problem> {
-    let loaded = app.loaded();
+    let loaded = access.loaded();
     let prompt = loaded.prompt(Some(&id))?;
     if wants_events(&headers)? {
         let problem =
@@ -269,17 +254,18 @@ pub(crate) async fn run(
         return Err(problem.hint("`POST /v1/sessions/{id}/turns` streams"));
     }
     request.check_unkept()?;
-    let job = TurnJob::Run(Box::new(request.run_request(&caller, None, None, app.0.time.now())?));
-    let sessions = unkept_sessions(&app);
-    let session = sessions.create(SessionStart::default()).await?;
-    let thread = session.main().clone();
-    let task = TurnTask { thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
-    reply(&app, task, false, true).await
+    let run_request = request.run_request(&access, None, None)?;
+    let session = unkept_sessions(&access).create(SessionStart::default()).await?;
+    let thread = session.main();
+    reply(&access, thread, false, true, |cancel| {
+        loaded.agent.run(&prompt, thread, RunRequest { cancel, ..run_request })
+    })
+    .await
 }
 
 /// Returns sessions that disappear with their last handle.
 pub(crate) fn unkept_sessions(app: &App) -> Sessions {
-    let store = Arc::new(MemoryStore::new(Arc::clone(&app.0.time)));
+    let store = Arc::new(MemoryStore::new(Arc::clone(&app.time)));
     let sessions = Sessions::new(store, contexture::session_ports(None), SessionConfig::default());
     sessions.of_tenant(crate::passes::unkept_tenant())
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use contexture_agent::{AnswerRequest, Pending};
@@ -13,16 +12,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::sessions::thread_of;
-use super::turn_shapes::{TurnEventFrame, TurnResult};
-use super::turns::{ThreadQuery, as_events, reply, wants_events};
+use super::turn_shapes::TurnResult;
+use super::turns::{ThreadQuery, reply, wants_events};
+use crate::Problem;
+use crate::app::{Access, App};
 use crate::http::input::{JsonBody, PathParams, QueryParams, objects, shown};
-use crate::http::params::TurnPath;
+use crate::http::params::{SessionPath, TurnPath};
 use crate::http::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
 use crate::http::schemas::accepts;
 use crate::loaded_project::LoadedProject;
-use crate::running_turns::{TurnJob, TurnTask};
-use crate::{App, Caller, Problem};
 
 accepts!(Results);
 
@@ -81,46 +79,27 @@ impl ResultOf {
 /// `Accept: text/event-stream` has the same effect as `POST …/results/stream`.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/turns/{turn}/results", operation_id = "answer_client_tools", tag = "turns", request_body = Results,
-    params(TurnPath, ThreadQuery),
+    params(SessionPath, TurnPath, ThreadQuery),
     responses(
         (status = 200, description = "The outcome of the turn.", body = TurnResult),
         Refused, NotThere, Conflict, Form, Unusable, Failed,
     )
 )]
 pub(crate) async fn results(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParams(id, turn): PathParams<SessionId, String>,
     QueryParams(query): QueryParams<ThreadQuery>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<Results>,
 ) -> Result<Response, Problem> {
-    let thread = thread_of(&app, &caller, &id, query.thread).await?;
+    let thread = access.thread(&id, query.thread).await?;
     let results = body.results.into_iter().map(ResultOf::read).collect::<Result<Vec<_>, Problem>>()?;
-    let (loaded, prompt) = waiting_prompt(&app, &thread, &turn).await?;
-    let job = TurnJob::Answer(Box::new(AnswerRequest { results, ..AnswerRequest::default() }));
-    let task = TurnTask { thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
-    reply(&app, task, wants_events(&headers)?, body.cancel_on_disconnect).await
-}
-
-/// Send the results of tools that the client ran, and stream the events of the turn.
-#[utoipa::path(
-    post, path = "/v1/sessions/{id}/turns/{turn}/results/stream", operation_id = "stream_client_tools", tag = "turns", request_body = Results,
-    params(TurnPath, ThreadQuery),
-    responses(
-        (status = 200, description = "The events of the turn: the `data` of each frame is a `TurnEvent`.", body = TurnEventFrame, content_type = "text/event-stream"),
-        Refused, NotThere, Conflict, Unusable, Failed,
-    )
-)]
-pub(crate) async fn results_stream(
-    app: State<App>,
-    caller: Caller,
-    turn: PathParams<SessionId, String>,
-    query: QueryParams<ThreadQuery>,
-    headers: HeaderMap,
-    body: JsonBody<Results>,
-) -> Result<Response, Problem> {
-    results(app, caller, turn, query, as_events(headers), body).await
+    let (loaded, prompt) = waiting_prompt(&access, &thread, &turn).await?;
+    reply(&access, &thread, wants_events(&headers)?, body.cancel_on_disconnect, |cancel| {
+        let request = AnswerRequest { results, cancel, ..AnswerRequest::default() };
+        loaded.agent.answer(&prompt, &thread, request)
+    })
+    .await
 }
 
 /// Returns the prompt of the turn that waits on a thread.

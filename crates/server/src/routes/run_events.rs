@@ -4,28 +4,27 @@
 //! events of its turns, and continues in the middle of an answer as that of a session does.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use contexture_flow::{RunEvent, RunId};
 use contexture_history::{Application, Body, Seq};
-use contexture_session::{SessionKey, ThreadKey, pages};
+use contexture_session::{ThreadKey, pages};
 use futures::TryStreamExt as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
-use super::flow_shapes::RunEventFrame;
+use super::events::StreamStart;
 use super::follow::{Follow, RunScope, Scope};
 use super::sessions::limited;
-use super::stream_start::StreamStart;
-use super::turns::{as_events, wants_events};
+use super::turns::wants_events;
+use crate::Problem;
+use crate::app::Access;
 use crate::events::cursor::Cursor;
 use crate::http::input::{PathParam, QueryParams};
 use crate::http::params::{LastEventId, RunPath};
 use crate::http::refusals::{Form, NotThere, Refused};
 use crate::http::schemas::returns;
-use crate::{App, Caller, Problem};
 
 returns!(RunEventPage);
 
@@ -78,28 +77,24 @@ pub(crate) struct RunEventView {
     )
 )]
 pub(crate) async fn read(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(run): PathParam<RunId>,
     QueryParams(query): QueryParams<RunEventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let (start, as_events) = (StreamStart::read(&headers, query.after.as_deref())?, wants_events(&headers)?);
     let limit = limited(query.limit, 100, 1000)?;
-    let info = app.flow_runs(&caller).info(&run).await?;
-    let session = SessionKey { tenant: caller.tenant.clone(), session: run.session().clone() };
-    let store = app.0.sessions.store();
+    let info = access.flow_runs().info(&run).await?;
+    let (session, log, store) = (access.key(run.session()), log_of(&access, &run), access.store());
     let cursor = start.within(store.feed_end(session.clone()).await?)?;
-    let log = ThreadKey { tenant: caller.tenant.clone(), thread: run.session().run(run.name()) };
     let end = store.head(log.clone()).await?.map_or(0, |it| it.info.items);
     let last = store.number_at(log.clone(), Seq(end)).await?.unwrap_or(0);
-    let is_told = info.status.is_over() && cursor.number >= last;
-    if as_events && is_told {
+    if as_events && info.status.is_over() && cursor.number >= last {
         // Browsers reconnect after the end of a stream until they get this status.
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     if as_events {
-        return follow_run(&app, &run, log, cursor, false).await;
+        return follow_run(&access, &run, cursor, false).await;
     }
     let first = store.number_at(log.clone(), Seq(1)).await?.unwrap_or(1);
     let mut events = Vec::new();
@@ -119,6 +114,10 @@ pub(crate) async fn read(
     Ok(Json(RunEventPage { events, after }).into_response())
 }
 
+fn log_of(access: &Access, run: &RunId) -> ThreadKey {
+    ThreadKey { tenant: access.caller.tenant.clone(), thread: run.session().run(run.name()) }
+}
+
 /// Returns the event that an item of a run's log is.
 fn event_in(body: &Body) -> Option<RunEvent> {
     match body {
@@ -129,47 +128,24 @@ fn event_in(body: &Body) -> Option<RunEvent> {
 
 /// Responds with the events of a run behind an id, until the run ends, or `until_it_waits`.
 pub(super) async fn follow_run(
-    app: &App,
+    access: &Access,
     run: &RunId,
-    log: ThreadKey,
     mut cursor: Cursor,
     until_it_waits: bool,
 ) -> Result<Response, Problem> {
-    let store = app.0.sessions.store();
+    let (log, store) = (log_of(access, run), access.store());
     let first = store.number_at(log.clone(), Seq(1)).await?.unwrap_or(1);
-    let session = SessionKey { tenant: log.tenant.clone(), session: log.thread.session() };
-    let mut scope = RunScope::new(run.clone(), log.thread.clone(), until_it_waits);
+    let unlogged = access.live.subscribe_to_runs(&access.key(run.session()));
+    let mut scope = RunScope::new(run.clone(), log.thread.clone(), unlogged, until_it_waits);
     if cursor.number < first {
         cursor = Cursor::at(first - 1);
     } else {
-        // The turns that it has had so far may go on.
+        // The turns that it has had so far may continue.
         let mut items = pages::items_after(&**store, log, Seq(0));
         while let Some(item) = items.try_next().await? {
             event_in(&item.body).iter().for_each(|it| scope.note(it));
         }
-        scope.note_begun(&**store, &session.tenant).await?;
+        scope.note_begun(&**store, &access.caller.tenant).await?;
     }
-    Ok(Follow::start(app, session, cursor, Scope::Run(scope)).await?.response())
-}
-
-/// Follow the events of a run as they happen, until the run is over.
-///
-/// Each frame has an `id`; pass it as `Last-Event-ID` to continue right after that event, on any instance.
-#[utoipa::path(
-    get, path = "/v1/runs/{id}/events/stream", operation_id = "follow_run", tag = "flows",
-    params(RunPath, RunEventsQuery, LastEventId),
-    responses(
-        (status = 200, description = "Events as they happen: the `data` of each frame is a `RunEvent`.", body = RunEventFrame, content_type = "text/event-stream"),
-        (status = 204, description = "The run is over, and all of its events were received."),
-        Refused, NotThere,
-    )
-)]
-pub(crate) async fn follow(
-    app: State<App>,
-    caller: Caller,
-    run: PathParam<RunId>,
-    query: QueryParams<RunEventsQuery>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    read(app, caller, run, query, as_events(headers)).await
+    Follow::respond(access, access.key(run.session()), cursor, Scope::Run(scope)).await
 }

@@ -3,28 +3,27 @@
 //! A run is independent of connections: requests are recorded, and the run is driven in the background.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use contexture_flow::{RunId, RunInfo, RunList, RunStart, RunStatus, Runtime};
 use contexture_message::ErrorCode;
-use contexture_session::{SessionId, ThreadKey};
+use contexture_session::SessionId;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::IntoParams;
 
-use super::flow_shapes::{DamagedRunView, RunEventFrame, RunPage, RunStatusBody, RunView};
+use super::flow_shapes::{DamagedRunView, RunPage, RunStatusBody, RunView};
 use super::run_events::follow_run;
 use super::sessions::limited;
-use super::turns::{as_events, idempotency_key, wants_events};
+use super::turns::{idempotency_key, wants_events};
+use crate::Problem;
+use crate::app::Access;
 use crate::events::cursor::Cursor;
 use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, segment, shown};
 use crate::http::params::{FlowPath, Retryable, RunPath, WaitPath};
 use crate::http::refusals::{Conflict, Form, NotThere, Refused, Unusable};
 use crate::http::schemas::accepts;
-use crate::ops::audit::AuditEvent;
-use crate::{App, Caller, Problem};
 
 accepts!(NewRun, NewAnswer);
 
@@ -57,57 +56,35 @@ pub(crate) struct NewRun {
     )
 )]
 pub(crate) async fn start(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<String>,
     headers: HeaderMap,
     JsonBody(new): JsonBody<NewRun>,
 ) -> Result<Response, Problem> {
     let (key, as_events) = (idempotency_key(&headers)?, wants_events(&headers)?);
-    let flow = app.loaded().flow(&id)?;
-    check_open(&app)?;
+    let flow = access.loaded().flow(&id)?;
+    check_open(&access)?;
     let session = new.session.map(SessionId::parse).transpose()?;
-    let runs = app.flow_runs(&caller);
+    let runs = access.flow_runs();
     let run = runs.start(&flow, RunStart { session, input: new.input, key }).await?;
     let info = runs.info(&run).await?;
     if info.flow != flow.id() {
         let text = format!("the `Idempotency-Key` began a run of flow `{}`", info.flow);
         return Err(Problem::new(ErrorCode::AlreadyExists, text).at("Idempotency-Key"));
     }
-    app.0.audit.note(&AuditEvent::of(&caller, "run.started", &run.to_string()).detail(flow.id()));
-    app.0.drivers.drive(&caller.tenant, &run);
+    access.audit.note(&access.act("run.started", &run.to_string()).detail(flow.id()));
+    access.drivers.drive(&access.caller.tenant, &run);
     if as_events {
-        let log = ThreadKey { tenant: caller.tenant.clone(), thread: run.session().run(run.name()) };
-        return follow_run(&app, &run, log, Cursor::default(), true).await;
+        return follow_run(&access, &run, Cursor::default(), true).await;
     }
-    let info = if new.wait { settled(&app, &runs, &run).await? } else { info };
+    let info = if new.wait { settled(&access, &runs, &run).await? } else { info };
     let location = format!("/v1/runs/{}", segment(&run.to_string()));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(RunView::from(info))).into_response())
 }
 
-/// Start a run of a flow and stream its events until it ends or waits for an answer.
-///
-/// The run continues when the client disconnects. Repeating the `Idempotency-Key` streams the first run.
-#[utoipa::path(
-    post, path = "/v1/flows/{id}/runs/stream", operation_id = "stream_run", tag = "flows", params(FlowPath, Retryable), request_body = NewRun,
-    responses(
-        (status = 200, description = "The events of the run: the `data` of each frame is a `RunEvent`.", body = RunEventFrame, content_type = "text/event-stream"),
-        Refused, NotThere, Conflict, Unusable,
-    )
-)]
-pub(crate) async fn start_stream(
-    app: State<App>,
-    caller: Caller,
-    id: PathParam<String>,
-    headers: HeaderMap,
-    new: JsonBody<NewRun>,
-) -> Result<Response, Problem> {
-    start(app, caller, id, as_events(headers), new).await
-}
-
 /// Refuses what this instance could not drive any more.
-fn check_open(app: &App) -> Result<(), Problem> {
-    match app.0.drivers.is_stopping() {
+fn check_open(access: &Access) -> Result<(), Problem> {
+    match access.drivers.is_stopping() {
         true => {
             Err(Problem::new(ErrorCode::ShuttingDown, "the server stops and begins no more runs")
                 .retry_after(1))
@@ -117,7 +94,7 @@ fn check_open(app: &App) -> Result<(), Problem> {
 }
 
 /// Waits until a run ends or waits for an answer, or until the server stops.
-async fn settled(app: &App, runs: &Runtime, run: &RunId) -> Result<RunInfo, Problem> {
+async fn settled(access: &Access, runs: &Runtime, run: &RunId) -> Result<RunInfo, Problem> {
     loop {
         // The order matters: events in between have a higher number.
         let after = runs.last_number(run).await?;
@@ -127,7 +104,7 @@ async fn settled(app: &App, runs: &Runtime, run: &RunId) -> Result<RunInfo, Prob
         }
         tokio::select! {
             grown = runs.grown(run, after) => grown?,
-            () = app.0.stop.cancelled() => return Ok(info),
+            () = access.stop.cancelled() => return Ok(info),
         }
     }
 }
@@ -165,8 +142,7 @@ pub(crate) struct RunsQuery {
     responses((status = 200, description = "A page of runs.", body = RunPage), Refused)
 )]
 pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     QueryParams(query): QueryParams<RunsQuery>,
 ) -> Result<Json<RunPage>, Problem> {
     let list = RunList {
@@ -176,7 +152,7 @@ pub(crate) async fn list(
         after: query.after.as_deref().map(RunId::parse).transpose()?,
         max: limited(query.limit, 100, 1000)?,
     };
-    let page = app.flow_runs(&caller).list(&list).await?;
+    let page = access.flow_runs().list(&list).await?;
     for it in &page.damaged {
         tracing::warn!(run = %it.run, code = it.error.code().as_str(), error = %it.error, "a run can't be listed");
     }
@@ -192,12 +168,8 @@ pub(crate) async fn list(
     get, path = "/v1/runs/{id}", operation_id = "show_run", tag = "flows", params(RunPath),
     responses((status = 200, description = "The run.", body = RunView), Refused, NotThere)
 )]
-pub(crate) async fn show(
-    State(app): State<App>,
-    caller: Caller,
-    PathParam(run): PathParam<RunId>,
-) -> Result<Json<RunView>, Problem> {
-    Ok(Json(app.flow_runs(&caller).info(&run).await?.into()))
+pub(crate) async fn show(access: Access, PathParam(run): PathParam<RunId>) -> Result<Json<RunView>, Problem> {
+    Ok(Json(access.flow_runs().info(&run).await?.into()))
 }
 
 /// Stop a run, on whichever instance. What its nodes have done stays.
@@ -210,15 +182,14 @@ pub(crate) async fn show(
     )
 )]
 pub(crate) async fn cancel(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(run): PathParam<RunId>,
 ) -> Result<(StatusCode, Json<RunView>), Problem> {
-    let before = app.flow_runs(&caller).cancel(&run).await?;
+    let before = access.flow_runs().cancel(&run).await?;
     if !before.is_over() {
-        app.0.audit.note(&AuditEvent::of(&caller, "run.cancelled", &run.to_string()));
+        access.audit.note(&access.act("run.cancelled", &run.to_string()));
     }
-    driven(&app, &caller, &run, before).await
+    driven(&access, &run, before).await
 }
 
 /// Drive a run that has no driver, now and here. Usually the server does so by itself.
@@ -231,29 +202,27 @@ pub(crate) async fn cancel(
     )
 )]
 pub(crate) async fn resume(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(run): PathParam<RunId>,
 ) -> Result<(StatusCode, Json<RunView>), Problem> {
-    let before = app.flow_runs(&caller).info(&run).await?.status;
-    driven(&app, &caller, &run, before).await
+    let before = access.flow_runs().info(&run).await?.status;
+    driven(&access, &run, before).await
 }
 
 /// Drives a run unless it has ended, and returns its state.
 async fn driven(
-    app: &App,
-    caller: &Caller,
+    access: &Access,
     run: &RunId,
     before: RunStatus,
 ) -> Result<(StatusCode, Json<RunView>), Problem> {
     let status = match before.is_over() {
         true => StatusCode::OK,
         false => {
-            app.0.drivers.drive(&caller.tenant, run);
+            access.drivers.drive(&access.caller.tenant, run);
             StatusCode::ACCEPTED
         }
     };
-    Ok((status, Json(app.flow_runs(caller).info(run).await?.into())))
+    Ok((status, Json(access.flow_runs().info(run).await?.into())))
 }
 
 /// An answer.
@@ -267,12 +236,11 @@ pub(crate) struct NewAnswer {
 
 /// Answer what a run waits for, once. The run continues, on any instance.
 #[utoipa::path(
-    post, path = "/v1/runs/{id}/waits/{wait}", operation_id = "answer_wait", tag = "flows", params(WaitPath), request_body = NewAnswer,
+    post, path = "/v1/runs/{id}/waits/{wait}", operation_id = "answer_wait", tag = "flows", params(RunPath, WaitPath), request_body = NewAnswer,
     responses((status = 202, description = "The answer is on record.", body = RunView), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn answer(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParams(run, wait): PathParams<RunId, String>,
     JsonBody(answer): JsonBody<NewAnswer>,
 ) -> Result<(StatusCode, Json<RunView>), Problem> {
@@ -282,6 +250,6 @@ pub(crate) async fn answer(
             format!("`{}` is not the id of a wait", shown(&wait)),
         ));
     }
-    app.flow_runs(&caller).answer(&run, &wait, answer.value).await?;
-    driven(&app, &caller, &run, RunStatus::Waiting).await
+    access.flow_runs().answer(&run, &wait, answer.value).await?;
+    driven(&access, &run, RunStatus::Waiting).await
 }

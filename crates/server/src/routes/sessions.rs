@@ -3,25 +3,22 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use contexture_history::{Item, ItemDocument, Limit, Seq, Turn, TurnStatus};
 use contexture_message::{ErrorCode, Message, Tokens};
-use contexture_session::{
-    SessionError, SessionId, SessionInfo, SessionKey, SessionStart, StoreError, Thread, ThreadId, ThreadInfo,
-};
+use contexture_session::{SessionId, SessionInfo, SessionStart, Thread, ThreadInfo};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
+use crate::Problem;
+use crate::app::Access;
 use crate::http::input::{JsonBody, PathParam, QueryParams, segment};
 use crate::http::params::SessionPath;
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
-use crate::ops::audit::AuditEvent;
-use crate::{App, Caller, Problem};
 
 accepts!(NewSession);
 returns!(SessionView, SessionPage, ThreadView, Items);
@@ -173,13 +170,12 @@ impl From<ThreadInfo> for ThreadView {
     responses((status = 201, body = SessionView, description = "The session.", headers(("Location" = String, description = "Where it is."))), Refused, Conflict, Unusable)
 )]
 pub(crate) async fn create(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     JsonBody(new): JsonBody<NewSession>,
 ) -> Result<impl IntoResponse, Problem> {
     let id = new.id.map(SessionId::parse).transpose()?;
-    let session = app.sessions(&caller).create(SessionStart { id, label: labelled(new.label)? }).await?;
-    let view = view(&app, &caller, session.id()).await?;
+    let session = access.sessions.create(SessionStart { id, label: labelled(new.label)? }).await?;
+    let view = view(&access, session.id()).await?;
     let location = format!("/v1/sessions/{}", segment(&view.id));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(view)))
 }
@@ -190,13 +186,12 @@ pub(crate) async fn create(
     responses((status = 200, description = "A page of sessions.", body = SessionPage), Refused)
 )]
 pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     QueryParams(page): QueryParams<Page>,
 ) -> Result<Json<SessionPage>, Problem> {
     let limit = page.limit()?;
     let after = page.after.map(SessionId::parse).transpose()?;
-    let sessions = app.sessions(&caller).list(after, limit).await?;
+    let sessions = access.sessions.list(after, limit).await?;
     let after = sessions.last().filter(|_| sessions.len() == limit).map(|it| it.session.to_string());
     Ok(Json(SessionPage { sessions: sessions.into_iter().map(SessionView::from).collect(), after }))
 }
@@ -207,18 +202,17 @@ pub(crate) async fn list(
     responses((status = 200, description = "The session.", body = SessionView), Refused, NotThere)
 )]
 pub(crate) async fn show(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<SessionId>,
 ) -> Result<Json<SessionView>, Problem> {
-    view(&app, &caller, &id).await.map(Json)
+    view(&access, &id).await.map(Json)
 }
 
-async fn view(app: &App, caller: &Caller, id: &SessionId) -> Result<SessionView, Problem> {
-    let key = SessionKey { tenant: caller.tenant.clone(), session: id.clone() };
-    let head = app.0.sessions.store().head(key.main()).await?;
+async fn view(access: &Access, id: &SessionId) -> Result<SessionView, Problem> {
+    let key = access.key(id);
+    let head = access.store().head(key.main()).await?;
     let head = head.ok_or_else(|| Problem::not_found("session", id.as_str()))?;
-    let threads = app.0.sessions.store().threads(key).await?;
+    let threads = access.store().threads(key).await?;
     let updated = threads.iter().map(|it| it.updated).max().unwrap_or(head.info.updated);
     Ok(SessionView {
         id: id.to_string(),
@@ -237,15 +231,13 @@ async fn view(app: &App, caller: &Caller, id: &SessionId) -> Result<SessionView,
     responses((status = 204, description = "It is gone."), Refused, NotThere, Conflict)
 )]
 pub(crate) async fn delete(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<SessionId>,
 ) -> Result<StatusCode, Problem> {
-    match app.sessions(&caller).delete(&id).await? {
+    match access.sessions.delete(&id).await? {
         true => {
-            app.0.audit.record(AuditEvent::of(&caller, "session.deleted", id.as_str())).await;
-            let key = SessionKey { tenant: caller.tenant.clone(), session: id };
-            app.0.recorder.forget(&key);
+            access.audit.record(access.act("session.deleted", id.as_str())).await;
+            access.recorder.forget(&access.key(&id));
             Ok(StatusCode::NO_CONTENT)
         }
         false => Err(Problem::not_found("session", id.as_str())),
@@ -326,13 +318,12 @@ pub(crate) struct Items {
     responses((status = 200, description = "The items.", body = Items), Refused, NotThere, Unusable)
 )]
 pub(crate) async fn items(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<SessionId>,
     QueryParams(query): QueryParams<ItemsQuery>,
 ) -> Result<Json<Items>, Problem> {
     let n = limited(query.limit, 100, 10_000)?;
-    let thread = thread_of(&app, &caller, &id, query.thread).await?;
+    let thread = access.thread(&id, query.thread).await?;
     let limit = match query.tokens {
         Some(0) => return Err(Problem::new(ErrorCode::QueryInvalid, "`tokens` is 0; it is at least 1")),
         Some(tokens) => Limit::Tokens(Tokens(tokens)),
@@ -375,27 +366,4 @@ pub(crate) async fn items(
 
 fn documents(thread: &Thread, items: Vec<Item>) -> Vec<ItemOrTurn> {
     items.iter().map(|it| ItemOrTurn::Item(it.document(thread.id().as_str()))).collect()
-}
-
-/// Opens a thread of a session in its current state: the main one unless another is named.
-pub(crate) async fn thread_of(
-    app: &App,
-    caller: &Caller,
-    session: &SessionId,
-    thread: Option<String>,
-) -> Result<Thread, Problem> {
-    let id = thread.map(ThreadId::parse).transpose()?.unwrap_or_else(|| session.main());
-    let sessions = app.sessions(caller);
-    let found = match id.session() == *session {
-        true => sessions.open_thread(&id).await,
-        false => Err(StoreError::no_thread(&id).into()),
-    };
-    match found {
-        // A missing session is reported first, since that is the usual mistake.
-        Err(SessionError::Store(StoreError::NotFound { .. })) => {
-            sessions.open(session).await?;
-            Err(StoreError::no_thread(&id).into())
-        }
-        found => Ok(found?),
-    }
 }

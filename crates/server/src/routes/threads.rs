@@ -1,24 +1,21 @@
 //! Isolated threads, and what can be done to any thread by its name.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use contexture_message::{ErrorCode, Message, Role};
-use contexture_session::{
-    IsolatedStart, LogKind, ModelChoice, Policy, SessionId, SessionKey, Thread, ThreadId,
-};
+use contexture_session::{IsolatedStart, LogKind, ModelChoice, Policy, SessionId, Thread, ThreadId};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-use super::sessions::{ThreadView, labelled, thread_of};
+use super::sessions::{ThreadView, labelled};
 use super::turns::idempotency_key;
+use crate::Problem;
+use crate::app::Access;
 use crate::http::input::{JsonBody, PathParam, objects, segment};
 use crate::http::params::{Repeatable, SessionPath, ThreadPath};
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
-use crate::ops::audit::AuditEvent;
-use crate::{App, Caller, Problem};
 
 accepts!(NewThread, NewMessages, Instructions, Model);
 returns!(ThreadList, Stands);
@@ -51,8 +48,7 @@ pub(crate) struct NewThread {
     responses((status = 201, body = ThreadView, description = "The thread.", headers(("Location" = String, description = "Where it is."))), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn create(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<SessionId>,
     JsonBody(new): JsonBody<NewThread>,
 ) -> Result<impl IntoResponse, Problem> {
@@ -65,9 +61,9 @@ pub(crate) async fn create(
         label: labelled(new.label)?,
         base: new.base.map(ThreadId::parse).transpose()?,
     };
-    let session = app.sessions(&caller).open(&id).await?;
+    let session = access.sessions.open(&id).await?;
     let thread = session.create_isolated(start).await?;
-    let view = view(&app, &thread).await?;
+    let view = view(&access, &thread).await?;
     let location = format!("/v1/threads/{}", segment(&view.id));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(view)))
 }
@@ -97,15 +93,15 @@ fn appended(message: Message) -> Result<Message, Problem> {
     }
 }
 
-async fn view(app: &App, thread: &Thread) -> Result<ThreadView, Problem> {
-    let head = app.0.sessions.store().head(thread.key().clone()).await?;
+async fn view(access: &Access, thread: &Thread) -> Result<ThreadView, Problem> {
+    let head = access.store().head(thread.key().clone()).await?;
     let head = head.ok_or_else(|| Problem::not_found("thread", thread.id().as_str()))?;
     Ok(head.info.into())
 }
 
 /// Opens a thread of the caller's by its name.
-async fn open(app: &App, caller: &Caller, id: &ThreadId) -> Result<Thread, Problem> {
-    thread_of(app, caller, &id.session(), Some(id.to_string())).await
+async fn open(access: &Access, id: &ThreadId) -> Result<Thread, Problem> {
+    access.thread(&id.session(), Some(id.to_string())).await
 }
 
 /// Threads of a session.
@@ -121,13 +117,12 @@ pub(crate) struct ThreadList {
     responses((status = 200, description = "The threads.", body = ThreadList), Refused, NotThere)
 )]
 pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<SessionId>,
 ) -> Result<Json<ThreadList>, Problem> {
-    app.sessions(&caller).open(&id).await?;
-    let key = SessionKey { tenant: caller.tenant.clone(), session: id };
-    let threads = app.0.sessions.store().threads(key).await?;
+    access.sessions.open(&id).await?;
+    let key = access.key(&id);
+    let threads = access.store().threads(key).await?;
     Ok(Json(ThreadList { threads: threads.into_iter().map(ThreadView::from).collect() }))
 }
 
@@ -137,12 +132,11 @@ pub(crate) async fn list(
     responses((status = 200, description = "The thread.", body = ThreadView), Refused, NotThere)
 )]
 pub(crate) async fn show(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<ThreadId>,
 ) -> Result<Json<ThreadView>, Problem> {
-    let thread = open(&app, &caller, &id).await?;
-    view(&app, &thread).await.map(Json)
+    let thread = open(&access, &id).await?;
+    view(&access, &thread).await.map(Json)
 }
 
 /// Remove an isolated thread. A main thread goes with its session only.
@@ -151,19 +145,18 @@ pub(crate) async fn show(
     responses((status = 204, description = "It is gone."), Refused, NotThere, Conflict)
 )]
 pub(crate) async fn delete(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<ThreadId>,
 ) -> Result<StatusCode, Problem> {
-    let thread = open(&app, &caller, &id).await?;
-    let head = app.0.sessions.store().head(thread.key().clone()).await?;
+    let thread = open(&access, &id).await?;
+    let head = access.store().head(thread.key().clone()).await?;
     if head.is_some_and(|it| it.info.kind == LogKind::Main) {
         return Err(Problem::new(ErrorCode::MainThread, format!("`{id}` is the main thread of its session")));
     }
-    let session = app.sessions(&caller).open(&id.session()).await?;
+    let session = access.sessions.open(&id.session()).await?;
     match session.release(&id).await? {
         true => {
-            app.0.audit.record(AuditEvent::of(&caller, "thread.deleted", id.as_str())).await;
+            access.audit.record(access.act("thread.deleted", id.as_str())).await;
             Ok(StatusCode::NO_CONTENT)
         }
         false => Err(Problem::not_found("thread", id.as_str())),
@@ -210,8 +203,7 @@ impl Stands {
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn append(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<ThreadId>,
     headers: HeaderMap,
     JsonBody(new): JsonBody<NewMessages>,
@@ -221,7 +213,7 @@ pub(crate) async fn append(
     if messages.is_empty() {
         return Err(Problem::new(ErrorCode::BodyInvalid, "there is nothing to append").at("messages"));
     }
-    let thread = open(&app, &caller, &id).await?.with_policy(new.policy);
+    let thread = open(&access, &id).await?.with_policy(new.policy);
     match key {
         Some(key) => thread.add_messages_once(&key, messages).await.map(|_| ())?,
         None => thread.add_messages(messages).await.map(|_| ())?,
@@ -255,12 +247,11 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<S
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn instruct(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<ThreadId>,
     JsonBody(new): JsonBody<Instructions>,
 ) -> Result<Json<Stands>, Problem> {
-    let thread = open(&app, &caller, &id).await?;
+    let thread = open(&access, &id).await?;
     thread.set_system_instructions(new.text.as_deref()).await?;
     Ok(Stands::of(&thread))
 }
@@ -281,13 +272,12 @@ pub(crate) struct Model {
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn choose(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<ThreadId>,
     JsonBody(new): JsonBody<Model>,
 ) -> Result<Json<Stands>, Problem> {
     let ModelChoice { provider, model } = model_choice(&new.model)?;
-    let thread = open(&app, &caller, &id).await?;
+    let thread = open(&access, &id).await?;
     thread.set_provider_model(&provider, &model).await?;
     Ok(Stands::of(&thread))
 }
@@ -298,11 +288,10 @@ pub(crate) async fn choose(
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict)
 )]
 pub(crate) async fn reset(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<ThreadId>,
 ) -> Result<Json<Stands>, Problem> {
-    let thread = open(&app, &caller, &id).await?;
+    let thread = open(&access, &id).await?;
     thread.reset_history().await?;
     Ok(Stands::of(&thread))
 }
@@ -313,11 +302,10 @@ pub(crate) async fn reset(
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict)
 )]
 pub(crate) async fn refresh(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<ThreadId>,
 ) -> Result<Json<Stands>, Problem> {
-    let thread = open(&app, &caller, &id).await?;
-    app.loaded().agent.refresh(&thread).await?;
+    let thread = open(&access, &id).await?;
+    access.loaded().agent.refresh(&thread).await?;
     Ok(Stands::of(&thread))
 }

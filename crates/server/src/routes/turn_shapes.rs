@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use contexture_agent::{ApprovalRequest, CompactionReport, Event, Outcome, RunRequest, RunSpec};
-use contexture_compose::{Budget, InlineBlock, SchemaValidator, Scope};
-use contexture_history::{Timestamp, TurnStatus};
+use contexture_compose::{Budget, InlineBlock, SchemaValidator};
+use contexture_history::TurnStatus;
 use contexture_message::{ErrorCode, Message, Part, Role, Settings, Tokens, ToolCall, ToolDefinition};
 use contexture_session::{Policy, SessionId};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -12,9 +12,10 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::Problem;
+use crate::app::Access;
 use crate::http::input::{object, objects};
 use crate::http::schemas::{Frame, accepts, returns};
-use crate::{Caller, Problem};
 
 accepts!(TurnRequest, PassRequest);
 returns!(TurnResult, TurnEventFrame = Frame<Event>);
@@ -228,14 +229,13 @@ impl TurnRequest {
     /// Returns the agent's request.
     pub(crate) fn run_request(
         &self,
-        caller: &Caller,
+        access: &Access,
         session: Option<&SessionId>,
         key: Option<String>,
-        now: Timestamp,
     ) -> Result<RunRequest, Problem> {
         let spec = RunSpec {
-            input: if self.input.is_null() { json!({}) } else { self.input.clone() },
-            scope: self.scope(caller, session, now.to_seconds()),
+            input: input(self.input.clone()),
+            scope: access.scope(session, self.user_id.clone()),
             model: self.model.clone(),
             settings: self.settings.clone(),
             client_tools: self.checked_tools()?,
@@ -265,15 +265,11 @@ impl TurnRequest {
         }
         Ok(self.client_tools.clone())
     }
+}
 
-    fn scope(&self, caller: &Caller, session: Option<&SessionId>, now: String) -> Scope {
-        Scope {
-            session: session.map(ToString::to_string),
-            user: self.user_id.clone(),
-            tenant: Some(caller.tenant.to_string()),
-            now: Some(now),
-        }
-    }
+/// Returns the input of a prompt: an empty object where a request has none.
+pub(crate) fn input(value: Value) -> Value {
+    if value.is_null() { json!({}) } else { value }
 }
 
 /// Parses the user's message: a text, or a list of message parts.

@@ -1,27 +1,31 @@
 //! Turns: run one, stop one, try one again.
 
 use axum::Json;
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use contexture_history::{Limit, TurnNo, TurnStatus};
+use contexture_agent::{Ended, Run, RunRequest};
+use contexture_history::{Application, Body, Item, Limit, TurnNo, TurnStatus, Visibility};
 use contexture_message::ErrorCode;
-use contexture_session::{MAX_ID_BYTES, SessionId, SessionKey, Thread, ThreadKey};
+use contexture_session::{MAX_ID_BYTES, NewItem, SessionId, SessionKey, Thread, ThreadKey, TurnOutcome};
 use serde::Deserialize;
+use serde_json::json;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use utoipa::IntoParams;
 
-use super::follow::{Follow, TurnScope};
-use super::sessions::thread_of;
-use super::turn_shapes::{TurnEventFrame, TurnRequest, TurnResult};
+use super::follow::{Follow, Scope, TurnScope};
+use super::turn_shapes::{TurnRequest, TurnResult};
+use crate::Problem;
+use crate::app::{Access, App};
 use crate::events::cursor::Cursor;
 use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, shown};
 use crate::http::params::{Retryable, SessionPath, TurnPath};
 use crate::http::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
-use crate::running_turns::{TurnHandle, TurnJob, TurnKey, TurnTask, request_in};
-use crate::{App, Caller, Problem};
+use crate::running_turns::TurnKey;
 
 /// How many items are searched for the request of a turn.
 const NEWEST: usize = 1000;
+/// The kind of the items that record the request of a turn.
+const REQUEST: &str = "contexture.request";
 
 /// Run a turn.
 ///
@@ -37,72 +41,52 @@ const NEWEST: usize = 1000;
     )
 )]
 pub(crate) async fn run(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParam(id): PathParam<SessionId>,
     headers: HeaderMap,
     JsonBody(request): JsonBody<TurnRequest>,
 ) -> Result<Response, Problem> {
-    begin(&app, &caller, id, &headers, request).await
-}
-
-/// Run a turn and stream its events.
-///
-/// The turn continues when the client disconnects, unless `cancel_on_disconnect` is set. Repeating the
-/// `Idempotency-Key` replays the events of the first turn.
-#[utoipa::path(
-    post, path = "/v1/sessions/{id}/turns/stream", operation_id = "stream_turn", tag = "turns", request_body = TurnRequest,
-    params(SessionPath, Retryable),
-    responses(
-        (status = 200, description = "The events of the turn: the `data` of each frame is a `TurnEvent`.", body = TurnEventFrame, content_type = "text/event-stream"),
-        Refused, NotThere, Conflict, Unusable, Failed,
-    )
-)]
-pub(crate) async fn run_stream(
-    app: State<App>,
-    caller: Caller,
-    id: PathParam<SessionId>,
-    headers: HeaderMap,
-    request: JsonBody<TurnRequest>,
-) -> Result<Response, Problem> {
-    run(app, caller, id, as_events(headers), request).await
+    begin(&access, id, &headers, request).await
 }
 
 async fn begin(
-    app: &App,
-    caller: &Caller,
+    access: &Access,
     id: SessionId,
     headers: &HeaderMap,
     request: TurnRequest,
 ) -> Result<Response, Problem> {
-    let loaded = app.loaded();
+    let loaded = access.loaded();
     let prompt = loaded.prompt(request.prompt())?;
     let (key, as_events) = (idempotency_key(headers)?, wants_events(headers)?);
-    let run_request = request.run_request(caller, Some(&id), key.clone(), app.0.time.now())?;
-    let thread = thread_of(app, caller, &id, request.thread.clone()).await?;
+    let mut run_request = request.run_request(access, Some(&id), key.clone())?;
+    let thread = access.thread(&id, request.thread.clone()).await?;
     if let Some(key) = key.filter(|_| as_events)
-        && let Some(response) = replay(app, &thread, &key).await?
+        && let Some(outcome) = thread.outcome(&key).await?
     {
-        return Ok(response);
+        return replay(access, &thread, &outcome).await;
     }
-    let asked = serde_json::to_value(&request).ok();
-    let job = TurnJob::Run(Box::new(run_request));
-    let task = TurnTask { thread, prompt, agent: loaded.agent.clone(), job, asked, tap: None };
-    reply(app, task, as_events, request.cancel_on_disconnect).await
+    let asked = NewItem::application(REQUEST, json!({"request": request})).visibility(Visibility::NONE);
+    run_request.items.push(asked);
+    reply(access, &thread, as_events, request.cancel_on_disconnect, |cancel| {
+        loaded.agent.run(&prompt, &thread, RunRequest { cancel, ..run_request })
+    })
+    .await
 }
 
-/// Responds with the events of the turn that a key began before, from its first event; if the turn still runs, as they
-/// happen. Returns `None` if there is no such turn.
-async fn replay(app: &App, thread: &Thread, key: &str) -> Result<Option<Response>, Problem> {
-    let Some(outcome) = thread.outcome(key).await? else { return Ok(None) };
-    let (Some(first), Some(last)) = (outcome.items.first(), outcome.items.last()) else { return Ok(None) };
-    let number = |seq| app.0.sessions.store().number_at(thread.key().clone(), seq);
-    let (first, last) = (number(first.seq).await?, number(last.seq).await?);
-    let turn_key = TurnKey { thread: thread.id().clone(), turn: outcome.turn };
-    let cursor = Cursor::at(first.unwrap_or(1).saturating_sub(1));
-    let is_running = outcome.status == TurnStatus::InFlight;
-    let scope = TurnScope::replayed(turn_key, last.unwrap_or(0), is_running);
-    Ok(Some(Follow::start(app, session_of(thread), cursor, scope).await?.response()))
+/// Responds with the events of a turn that began before, from its first event; if the turn still runs, as they happen.
+async fn replay(app: &App, thread: &Thread, turn: &TurnOutcome) -> Result<Response, Problem> {
+    let number = async |item: Option<&Item>| match item {
+        Some(item) => app.store().number_at(thread.key().clone(), item.seq).await,
+        None => Ok(None),
+    };
+    let first = number(turn.items.first()).await?.unwrap_or(1);
+    let last = number(turn.items.last()).await?.unwrap_or(0);
+    let is_over = turn.status != TurnStatus::InFlight;
+    let turn_key = TurnKey { thread: thread.id().clone(), turn: turn.turn };
+    // The end of a turn that is over is its last item.
+    let scope = TurnScope::new(turn_key, last.saturating_sub(is_over.into()), is_over);
+    let cursor = Cursor::at(first.saturating_sub(1));
+    Follow::respond(app, session_of(thread), cursor, Scope::Turn(Box::new(scope))).await
 }
 
 fn session_of(thread: &Thread) -> SessionKey {
@@ -110,62 +94,44 @@ fn session_of(thread: &Thread) -> SessionKey {
     SessionKey { tenant, session: thread.session() }
 }
 
-/// Runs a turn and responds in the requested format.
+/// Runs a turn and responds in the requested format. `begin` is given what stops it.
 pub(crate) async fn reply(
     app: &App,
-    task: TurnTask,
+    thread: &Thread,
     as_events: bool,
     cancel_on_disconnect: bool,
+    begin: impl FnOnce(CancellationToken) -> Run,
 ) -> Result<Response, Problem> {
-    let session = session_of(&task.thread);
-    let after = match as_events {
-        true => app.0.sessions.store().feed_end(session.clone()).await?,
-        false => 0,
-    };
-    let handle = app.0.running_turns.start(task)?;
+    let session = session_of(thread);
+    let after = if as_events { app.store().feed_end(session.clone()).await? } else { 0 };
+    let mut handle = app.running_turns.start(thread, None, begin)?;
     let guard = cancel_on_disconnect.then(|| handle.cancel.clone().drop_guard());
-    if as_events {
-        return stream(app, session, after, handle, guard).await;
+    if !as_events {
+        let outcome = handle.outcome().await;
+        guard.map(DropGuard::disarm);
+        return match (outcome, handle.turn_key.try_recv()) {
+            (Ok(outcome), _) => Ok(Json(TurnResult::of(outcome)).into_response()),
+            (Err(problem), Ok(it)) => Err(problem.of_turn(it.thread.as_str(), &it.turn.to_string())),
+            (Err(problem), Err(_)) => Err(problem),
+        };
     }
-    let result = whole(handle).await?;
-    guard.map(tokio_util::sync::DropGuard::disarm);
-    Ok(Json(result).into_response())
-}
-
-async fn whole(handle: TurnHandle) -> Result<TurnResult, Problem> {
-    let TurnHandle { mut turn_key, outcome, stop_cause, .. } = handle;
-    let outcome = outcome.await.map_err(|_| gone())?;
-    outcome.map(TurnResult::of).map_err(|err| {
-        let problem = stop_cause.problem(err);
-        match turn_key.try_recv() {
-            Ok(it) => problem.of_turn(it.thread.as_str(), &it.turn.to_string()),
-            Err(_) => problem,
+    let (cursor, scope) = match (&mut handle.turn_key).await {
+        Ok(turn_key) => {
+            let scope = TurnScope::new(turn_key, after, false);
+            (Cursor::at(after), scope.running(handle.outcome, guard))
         }
-    })
-}
-
-fn gone() -> Problem {
-    Problem::new(ErrorCode::Cancelled, "the turn was dropped")
-}
-
-/// Responds with the events of a turn.
-async fn stream(
-    app: &App,
-    session: SessionKey,
-    after: u64,
-    handle: TurnHandle,
-    guard: Option<tokio_util::sync::DropGuard>,
-) -> Result<Response, Problem> {
-    let TurnHandle { turn_key, outcome, tokens, stop_cause, cancel: _ } = handle;
-    let Ok(turn_key) = turn_key.await else {
-        // It was refused, or its key began a turn in this moment.
-        let outcome = outcome.await.map_err(|_| gone())?.map_err(|err| stop_cause.problem(err))?;
-        let turn_key = TurnKey { thread: outcome.thread, turn: outcome.turn };
-        let scope = TurnScope::replayed(turn_key, 0, true);
-        return Ok(Follow::start(app, session, Cursor::default(), scope).await?.response());
+        Err(_) => {
+            let outcome = handle.outcome().await?;
+            let turn_key = TurnKey { thread: outcome.thread, turn: outcome.turn };
+            match outcome.ended {
+                // Its key began a turn in this moment.
+                Ended::Replayed => (Cursor::default(), TurnScope::new(turn_key, 0, false)),
+                // It waits for more.
+                _ => (Cursor::at(after), TurnScope::new(turn_key, after, true)),
+            }
+        }
     };
-    let scope = TurnScope::running(turn_key, outcome, tokens, guard);
-    Ok(Follow::start(app, session, Cursor::at(after), scope).await?.response())
+    Follow::respond(app, session, cursor, Scope::Turn(Box::new(scope))).await
 }
 
 /// Returns the key of a request that may be sent again.
@@ -181,12 +147,6 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Pro
             Err(Problem::new(ErrorCode::HeaderInvalid, text).at("Idempotency-Key"))
         }
     }
-}
-
-/// Returns the headers of a request for events, whatever the client accepts.
-pub(crate) fn as_events(mut headers: HeaderMap) -> HeaderMap {
-    headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-    headers
 }
 
 /// Whether the client accepts events.
@@ -221,19 +181,18 @@ pub(crate) struct ThreadQuery {
 /// Stop a turn that runs, on whichever instance. What it said until then is kept.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/turns/{turn}/cancel", operation_id = "cancel_turn", tag = "turns",
-    params(TurnPath, ThreadQuery),
+    params(SessionPath, TurnPath, ThreadQuery),
     responses((status = 202, description = "Cancellation is requested."), Refused, NotThere)
 )]
 pub(crate) async fn cancel(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParams(id, turn): PathParams<SessionId, String>,
     QueryParams(query): QueryParams<ThreadQuery>,
 ) -> Result<StatusCode, Problem> {
-    let thread = thread_of(&app, &caller, &id, query.thread).await?;
+    let thread = access.thread(&id, query.thread).await?;
     let not_running = || Problem::not_found("running turn", &shown(&turn));
     let turn_no = TurnNo::parse(&turn).ok_or_else(not_running)?;
-    if app.0.running_turns.cancel(thread.key(), turn_no) {
+    if access.running_turns.cancel(thread.key(), turn_no) {
         return Ok(StatusCode::ACCEPTED);
     }
     // Another instance may run it, and looks into the log now and then.
@@ -250,46 +209,29 @@ pub(crate) async fn cancel(
 /// `Accept: text/event-stream` has the same effect as `POST …/retry/stream`.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/turns/{turn}/retry", operation_id = "retry_turn", tag = "turns",
-    params(TurnPath, ThreadQuery, Retryable),
+    params(SessionPath, TurnPath, ThreadQuery, Retryable),
     responses(
         (status = 200, description = "The outcome of the turn.", body = TurnResult),
         Refused, NotThere, Conflict, Form, Unusable, Failed,
     )
 )]
 pub(crate) async fn retry(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     PathParams(id, turn): PathParams<SessionId, String>,
     QueryParams(query): QueryParams<ThreadQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let thread = thread_of(&app, &caller, &id, query.thread).await?;
+    let thread = access.thread(&id, query.thread).await?;
     check_retryable(&thread, &turn)?;
     let newest = thread.all(Some(Limit::Turns(NEWEST))).await?;
     let mut of_turn = newest.iter().filter(|it| it.turn.to_string() == turn);
-    let asked = of_turn.find_map(request_in);
-    let request = asked.and_then(|it| serde_json::from_value::<TurnRequest>(it).ok());
+    let request = of_turn.find_map(|it| match &it.body {
+        Body::Application(Application { kind, value }) if kind == REQUEST => value.get("request"),
+        _ => None,
+    });
+    let request = request.and_then(|it| TurnRequest::deserialize(it).ok());
     let request = request.ok_or_else(|| Problem::not_found("request of turn", &turn))?;
-    begin(&app, &caller, id, &headers, request).await
-}
-
-/// Retry a failed or interrupted turn and stream its events.
-#[utoipa::path(
-    post, path = "/v1/sessions/{id}/turns/{turn}/retry/stream", operation_id = "stream_retry", tag = "turns",
-    params(TurnPath, ThreadQuery, Retryable),
-    responses(
-        (status = 200, description = "The events of the turn: the `data` of each frame is a `TurnEvent`.", body = TurnEventFrame, content_type = "text/event-stream"),
-        Refused, NotThere, Conflict, Unusable, Failed,
-    )
-)]
-pub(crate) async fn retry_stream(
-    app: State<App>,
-    caller: Caller,
-    turn: PathParams<SessionId, String>,
-    query: QueryParams<ThreadQuery>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    retry(app, caller, turn, query, as_events(headers)).await
+    begin(&access, id, &headers, request).await
 }
 
 fn check_retryable(thread: &Thread, turn: &str) -> Result<(), Problem> {

@@ -393,6 +393,29 @@ async fn a_run_tells_the_words_of_its_turns_and_is_resumed_in_their_middle() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_tells_the_words_of_a_node_that_skips_the_history() {
+    let flow = include_str!("files/once.yaml").replace("prompt: chat", "prompt: chat, skip_history: true");
+    let files = FILES.into_iter().chain([("flows/aside.yaml", flow.as_str())]);
+    let project = Project::load(Arc::new(InMemory::new(files)), |_| {
+        Ok::<_, contexture_project::ProjectError>(Vec::new())
+    });
+    let (model, [voice]) = puppet();
+    let agent = Arc::new(move |_: &Project| Ok(contexture::agent(model.clone())));
+    let one = Ground::memory().instance_of(project.unwrap(), agent).await;
+    let body = json!({"session": "demo", "input": {"text": "hi"}});
+    let mut mine = Listener::new(one.post("/v1/flows/aside/runs/stream", body).send().await.unwrap());
+    let mut heard = mine.hear(|it| it.iter().filter(|it| it.event == "node.start").count() >= 2).await;
+    voice.say("Hel");
+    heard.extend(mine.hear_of("Hel").await);
+    voice.say("lo");
+    voice.done(vec![Part::text("Hello")]);
+    heard.extend(mine.hear(|_| false).await);
+    let (own, words) = split(&heard);
+    assert_eq!(own, "run.start\nnode.start\nnode.end\nnode.start\nnode.end\nrun.end completed");
+    assert!(words.contains("text.delta Hello"), "{words}");
+}
+
 /// Returns what a run did, and what was said in it. Their order to each other is that of the commits.
 fn split(frames: &[Frame]) -> (String, String) {
     let (words, own): (Vec<&Frame>, Vec<&Frame>) = frames.iter().partition(|it| it.event == "node.event");
@@ -469,4 +492,30 @@ async fn nothing_of_a_deleted_session_is_told_in_one_of_the_same_name() {
     assert_eq!(assembled(&to_end(&mut all, 1).await), whole);
     let late = to_end(&mut follow(&one, EVENTS, "0").await, 1).await;
     assert_eq!(assembled(&late), whole);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_of_a_session_that_is_created_again_is_sent_away() {
+    let ground = Ground::memory();
+    let overrides = vec![("server.heartbeat_seconds".to_owned(), "1".to_owned())];
+    let files = Arc::new(InMemory::new(FILES));
+    let project = Project::load(files, |_| Ok::<_, contexture_project::ProjectError>(overrides)).unwrap();
+    let (model, [old, new]) = puppet();
+    let one =
+        ground.instance_of(project, Arc::new(move |_: &Project| Ok(contexture::agent(model.clone())))).await;
+    one.session("demo").await;
+    let mut all = follow(&one, EVENTS, "0").await;
+    for voice in [&old, &new] {
+        let mut mine = begin(&one, json!({"user": "hi"})).await;
+        voice.done(vec![Part::text("Hello")]);
+        to_end(&mut mine, 1).await;
+        if n_ends(&to_end(&mut all, 1).await) == 0 {
+            // It ended, and does not wait until the new numbers pass its own.
+            return;
+        }
+        let deleted = one.client.delete(format!("{}/v1/sessions/demo", one.url)).send().await.unwrap();
+        assert_eq!(deleted.status(), 204);
+        one.session("demo").await;
+    }
+    panic!("it was told of another session");
 }

@@ -13,11 +13,12 @@ use std::time::Duration;
 use contexture_agent::{Called, Calling, Event, Watcher};
 use contexture_compose::{Fate, Pass, Segment, Slot};
 
-use registry::{Meter, Registry, gauge};
+pub(crate) use registry::Meter;
+use registry::{Registry, gauge};
 
 macro_rules! meters {
     ($($id:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
-        $(const $id: Meter = Meter { name: concat!("contexture_", $name), help: $help, labels: &[$($label),*] };)*
+        $(pub(crate) const $id: Meter = Meter { name: concat!("contexture_", $name), help: $help, labels: &[$($label),*] };)*
     };
 }
 
@@ -82,18 +83,21 @@ impl Metrics {
         self.0.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request was answered.
-    pub(crate) fn answered(&self, method: &str, route: &str, status: u16, took: Duration) {
-        let mut registry = self.registry();
-        registry.add(HTTP, &[method, route, &status.to_string()], 1);
-        registry.time(HTTP_TIME, &[route], took.as_secs_f64());
+    /// Counts something that happened.
+    pub(crate) fn count(&self, meter: Meter, labels: &[&str]) {
+        self.registry().add(meter, labels, 1);
+    }
+
+    /// Records how long something took.
+    pub(crate) fn time(&self, meter: Meter, labels: &[&str], took: Duration) {
+        self.registry().time(meter, labels, took.as_secs_f64());
     }
 
     /// Counts a request that failed.
     pub(crate) fn failed(&self, code: &str) {
         match code {
-            "unauthorized" | "rate_limited" => self.registry().add(REFUSED, &[code], 1),
-            "store_unavailable" | "store_damaged" => self.registry().add(STORE_ERRORS, &[], 1),
+            "unauthorized" | "rate_limited" => self.count(REFUSED, &[code]),
+            "store_unavailable" | "store_damaged" => self.count(STORE_ERRORS, &[]),
             _ => {}
         }
     }
@@ -104,38 +108,11 @@ impl Metrics {
         OpenStream(self.clone())
     }
 
-    /// A turn ended, or waits.
-    pub(crate) fn turn(&self, status: &str, took: Duration) {
-        let mut registry = self.registry();
-        registry.add(TURNS, &[status], 1);
-        registry.time(TURN_TIME, &[status], took.as_secs_f64());
-    }
-
-    /// A run of a flow is on record.
-    pub(crate) fn run_started(&self) {
-        self.registry().add(FLOW_STARTS, &[], 1);
-    }
-
-    /// A run of a flow ended.
-    pub(crate) fn run_ended(&self, status: &str) {
-        self.registry().add(FLOW_ENDS, &[status], 1);
-    }
-
-    /// A node of a flow ended.
-    pub(crate) fn node_ended(&self, kind: &str, outcome: &str) {
-        self.registry().add(FLOW_NODES, &[kind, outcome], 1);
-    }
-
-    /// A node of a flow has worked.
-    pub(crate) fn node_worked(&self, kind: &'static str, took: Duration) {
-        self.registry().time(NODE_TIME, &[kind], took.as_secs_f64());
-    }
-
     /// Something happened during a turn.
     pub(crate) fn observe_event(&self, event: &Event) {
         if let Event::ContextCompactionEnd(report) | Event::Compaction(report) = event {
             let made = if report.accepted { "summary" } else { "none" };
-            self.registry().add(COMPACTIONS, &[report.strategy.as_str(), made], 1);
+            self.count(COMPACTIONS, &[report.strategy.as_str(), made]);
         }
     }
 
@@ -230,7 +207,7 @@ mod tests {
 
     use contexture_compose::{Body, Segment, Slot, Source};
 
-    use super::{Metrics, Now, kind_of, reason_of};
+    use super::{HTTP, Metrics, NODE_TIME, Now, TURNS, kind_of, reason_of};
 
     #[test]
     fn sources_and_reasons_have_few_kinds() {
@@ -245,9 +222,9 @@ mod tests {
     #[test]
     fn what_was_measured_is_written_down() {
         let metrics = Metrics::default();
-        metrics.answered("GET", "/v1/prompts", 200, Duration::from_millis(3));
-        metrics.turn("completed", Duration::from_secs(2));
-        metrics.node_worked("llm_request", Duration::from_secs(2));
+        metrics.count(HTTP, &["GET", "/v1/prompts", "200"]);
+        metrics.count(TURNS, &["completed"]);
+        metrics.time(NODE_TIME, &["llm_request"], Duration::from_secs(2));
         let open = metrics.stream();
         let text = metrics.text(Now { running: 1, driven: 3, stuck: 4, queue: 2 });
         for line in [

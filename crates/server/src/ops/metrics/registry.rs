@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 /// A metric: its name, help text and labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     pub(super) name: &'static str,
     pub(super) help: &'static str,
     pub(super) labels: &'static [&'static str],

@@ -1,10 +1,11 @@
 //! Errors in OpenAI's shape: `{"error": {"message", "type", "param", "code"}}`, with the status that its clients know.
+//! Routes respond with problems; [`in_openai_shape`] converts them.
 
 use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use contexture_message::ErrorCode;
@@ -18,16 +19,6 @@ use crate::Problem;
 use crate::http::schemas::returns;
 
 returns!(ErrorDocument);
-
-/// An error as an OpenAI client expects it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ChatError {
-    status: StatusCode,
-    message: String,
-    param: Option<String>,
-    code: Option<String>,
-    retry_after: Option<u64>,
-}
 
 /// An error as OpenAI writes it.
 #[derive(Serialize, JsonSchema)]
@@ -49,7 +40,7 @@ struct ErrorDetails {
     /// The invalid parameter, if there is one.
     param: Option<String>,
     /// The stable code.
-    code: Option<String>,
+    code: Option<&'static str>,
 }
 
 /// The error responses of the routes for OpenAI's clients, in OpenAI's shape.
@@ -79,69 +70,28 @@ impl IntoResponses for ChatRefused {
     }
 }
 
-impl ChatError {
-    /// Returns an error about a parameter of the request.
-    pub(crate) fn param(param: impl Into<String>, code: &str, message: impl Into<String>) -> Self {
-        Self {
-            status: StatusCode::BAD_REQUEST,
-            message: message.into(),
-            param: Some(param.into()),
-            code: Some(code.to_owned()),
-            retry_after: None,
-        }
-    }
-
-    /// Returns the error for an unknown model.
-    pub(crate) fn no_model(name: &str) -> Self {
-        let message = format!(
-            "The model `{}` does not exist or you do not have access to it.",
-            crate::http::input::shown(name)
-        );
-        Self { status: StatusCode::NOT_FOUND, ..Self::param("model", "model_not_found", message) }
-    }
-
-    /// Returns the error as a JSON document.
-    pub(crate) fn document(&self) -> Value {
-        let kind = match self.status.as_u16() {
-            429 => "requests",
-            500.. => "server_error",
-            _ => "invalid_request_error",
-        };
-        let error = ErrorDetails {
-            message: self.message.clone(),
-            kind,
-            param: self.param.clone(),
-            code: self.code.clone(),
-        };
-        json!(ErrorDocument { error })
-    }
+/// Returns a problem with a parameter of the request.
+pub(super) fn invalid(param: &str, message: impl Into<String>) -> Problem {
+    Problem::new(ErrorCode::BodyInvalid, message).at(param)
 }
 
-impl IntoResponse for ChatError {
-    fn into_response(self) -> Response {
-        if self.status.is_server_error() {
-            tracing::warn!(code = self.code, detail = self.message, "a chat completion failed");
-        }
-        let mut response = (self.status, Json(self.document())).into_response();
-        if let Some(seconds) = self.retry_after {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        response
-    }
+/// Returns the problem of an unknown model.
+pub(super) fn no_model(name: &str) -> Problem {
+    let name = crate::http::input::shown(name);
+    let text = format!("The model `{name}` does not exist or you do not have access to it.");
+    Problem::new(ErrorCode::ModelNotFound, text).at("model")
 }
 
-impl<E: Into<Problem>> From<E> for ChatError {
-    fn from(err: E) -> Self {
-        let problem = err.into();
-        let (status, code) = known(&problem);
-        Self {
-            status,
-            message: problem.detail().to_owned(),
-            param: problem.place().map(str::to_owned),
-            code: Some(code.to_owned()),
-            retry_after: problem.retry_after_seconds(),
-        }
-    }
+/// Returns a problem as OpenAI writes it.
+pub(super) fn document(problem: &Problem) -> Value {
+    let (status, code) = known(problem);
+    let kind = match status.as_u16() {
+        429 => "requests",
+        500.. => "server_error",
+        _ => "invalid_request_error",
+    };
+    let (message, param) = (problem.detail().to_owned(), problem.place().map(str::to_owned));
+    json!(ErrorDocument { error: ErrorDetails { message, kind, param, code: Some(code) } })
 }
 
 /// Returns OpenAI's status and name for a problem; problems without one keep ours.
@@ -156,6 +106,8 @@ fn known(problem: &Problem) -> (StatusCode, &'static str) {
             (StatusCode::BAD_REQUEST, "context_length_exceeded")
         }
         ErrorCode::GuardrailBlocked | ErrorCode::ModelRefused => (StatusCode::BAD_REQUEST, "content_filter"),
+        ErrorCode::BodyInvalid if problem.place().is_some() => (StatusCode::BAD_REQUEST, "invalid_value"),
+        ErrorCode::UnknownField => (StatusCode::BAD_REQUEST, "unsupported_parameter"),
         ErrorCode::ModelNotFound => (StatusCode::NOT_FOUND, code.as_str()),
         ErrorCode::ModelOverloaded => (StatusCode::SERVICE_UNAVAILABLE, code.as_str()),
         ErrorCode::ModelTimedOut => (StatusCode::GATEWAY_TIMEOUT, code.as_str()),
@@ -184,7 +136,7 @@ pub async fn in_openai_shape(request: Request, next: Next) -> Response {
     let is_ours = is_ours || (may_be_theirs && is_missing);
     let problem = response.extensions().get::<Problem>().filter(|_| is_ours).cloned();
     let Some(problem) = problem else { return response };
-    let mut shaped = ChatError::from(problem).into_response();
+    let mut shaped = (known(&problem).0, Json(document(&problem))).into_response();
     for (name, value) in response.headers() {
         if name != header::CONTENT_TYPE && name != header::CONTENT_LENGTH {
             shaped.headers_mut().insert(name.clone(), value.clone());

@@ -1,37 +1,39 @@
 //! `POST /v1/chat/completions`.
 
-use contexture_message::ErrorCode;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::body::{Body as ResponseBody, Bytes};
-use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use contexture_agent::{AgentError, AnswerRequest, Event, Outcome, RunRequest, RunSpec};
-use contexture_compose::{GuardrailSide, Prompt, PromptBuilder, Schema, SchemaValidator, Scope};
+use contexture_agent::{AnswerRequest, Event, Outcome, Run, RunRequest, RunSpec};
+use contexture_compose::{GuardrailSide, Prompt, PromptBuilder, Schema, SchemaValidator};
 use contexture_history::TurnNo;
-use contexture_session::{Session, SessionId, SessionKey, SessionStart, Thread};
+use contexture_message::ErrorCode;
+use contexture_session::{Session, SessionId, SessionStart, Thread};
+use contexture_wire::Frame;
 use futures::stream;
-use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
-use tokio_util::sync::DropGuard;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::answer::{CompletionMeta, CompletionResult, StreamedText};
 use super::documents::{ChatCompletion, ChatCompletionFrame, ChatCompletionRequest};
-use super::errors::{ChatError, ChatRefused};
+use super::errors::{ChatRefused, document, no_model};
 use super::locate::{ChatStep, locate};
 use super::recognise::{ClientHistory, Hints};
 use super::replay::replayed;
 use super::request::ChatRequest;
 use super::stream::ChunkWriter;
+use crate::Problem;
+use crate::app::Access;
 use crate::http::input::JsonBody;
 use crate::http::params::Retryable;
 use crate::loaded_project::LoadedProject;
 use crate::routes::prompts::unkept_sessions;
+use crate::routes::turn_shapes::input;
 use crate::routes::turns::idempotency_key;
-use crate::running_turns::{StopCause, TurnJob, TurnTask};
-use crate::{App, Caller, Problem};
+use crate::running_turns::TurnHandle;
 
 /// The prompt behind `provider/model`: it is empty.
 const BARE: &str = "chat-completions";
@@ -51,15 +53,14 @@ const BARE: &str = "chat-completions";
     )
 )]
 pub(crate) async fn complete(
-    State(app): State<App>,
-    caller: Caller,
+    access: Access,
     headers: HeaderMap,
     JsonBody(body): JsonBody<Value>,
-) -> Result<Response, ChatError> {
+) -> Result<Response, Problem> {
     let request = ChatRequest::read(&body)?;
-    let loaded = app.loaded();
+    let loaded = access.loaded();
     let (prompt, model) = prompt_of(&loaded, &request).await?;
-    let (session, key) = session_of(&app, &caller, &headers, &request).await?;
+    let (session, key) = session_of(&access, &headers, &request).await?;
     let client_history = ClientHistory::of(request.messages.iter().cloned());
     let idempotency = idempotency_key(&headers)?;
     let hints = Hints {
@@ -67,42 +68,45 @@ pub(crate) async fn complete(
         is_retry: idempotency.is_some() || is_sent_again(&headers),
         rewrites: prompt.definition().guardrails.iter().any(|it| it.on == GuardrailSide::Input),
     };
-    let (thread, step) = locate(&session, &client_history, hints).await.map_err(Problem::from)?;
+    let (thread, step) = locate(&session, &client_history, hints).await?;
     let meta = CompletionMeta {
-        id: format!("chatcmpl-{}", app.0.names.next()),
-        created: app.0.time.now().0 / 1000,
+        id: format!("chatcmpl-{}", access.names.next()),
+        created: access.time.now().0 / 1000,
         model: request.model.clone(),
     };
-    let reply = Reply { meta, session: key.clone(), thread: thread.clone(), request };
-    let job = match step {
+    let reply = Reply { meta, session: key.clone(), thread, request };
+    let (Reply { thread, request, .. }, agent, prompt) = (&reply, &loaded.agent, &prompt);
+    let begin: Box<dyn FnOnce(CancellationToken) -> Run + Send> = match step {
         ChatStep::Replay(turn) => return reply.replay(turn).await,
         ChatStep::Run(user) => {
-            instruct(&thread, &reply.request).await?;
+            instruct(thread, request).await?;
             let spec = RunSpec {
-                input: if reply.request.input.is_null() { json!({}) } else { reply.request.input.clone() },
-                scope: scope(&caller, key.as_ref(), &reply.request, app.0.time.now().to_seconds()),
+                input: input(request.input.clone()),
+                scope: access.scope(key.as_ref(), request.user.clone()),
                 model,
-                settings: reply.request.settings.clone(),
-                client_tools: reply.request.tools.clone(),
+                settings: request.settings.clone(),
+                client_tools: request.tools.clone(),
                 ..RunSpec::default()
             };
-            TurnJob::Run(Box::new(RunRequest { spec, user, key: idempotency, ..RunRequest::default() }))
+            let run = RunRequest { spec, user, key: idempotency, ..RunRequest::default() };
+            Box::new(move |cancel| agent.run(prompt, thread, RunRequest { cancel, ..run }))
         }
-        ChatStep::Answer(results) => TurnJob::Answer(Box::new(AnswerRequest {
-            results,
-            client_tools: Some(reply.request.tools.clone()),
-            model,
-            settings: Some(reply.request.settings.clone()),
-            ..AnswerRequest::default()
-        })),
+        ChatStep::Answer(results) => {
+            let answer = AnswerRequest {
+                results,
+                client_tools: Some(request.tools.clone()),
+                model,
+                settings: Some(request.settings.clone()),
+                ..AnswerRequest::default()
+            };
+            Box::new(move |cancel| agent.answer(prompt, thread, AnswerRequest { cancel, ..answer }))
+        }
     };
-    let defers_text = prompt.definition().output.is_some();
     let (tap, events) = mpsc::unbounded_channel();
-    let agent = loaded.agent.clone();
-    let task = TurnTask { thread, prompt, agent, job, asked: None, tap: Some(tap) };
-    let handle = app.0.running_turns.start(task)?;
-    let (guard, stop_cause) = (Some(handle.cancel.drop_guard()), handle.stop_cause);
-    let turn = Turn { events, outcome: handle.outcome, guard, stop_cause, place: None };
+    let handle = access.running_turns.start(thread, Some(tap), begin)?;
+    let guard = Some(handle.cancel.clone().drop_guard());
+    let turn = Turn { events, handle, guard, turn_key: None };
+    let defers_text = prompt.definition().output.is_some();
     reply.send(turn, defers_text, session).await
 }
 
@@ -110,7 +114,7 @@ pub(crate) async fn complete(
 async fn prompt_of(
     loaded: &Arc<LoadedProject>,
     request: &ChatRequest,
-) -> Result<(Prompt, Option<String>), ChatError> {
+) -> Result<(Prompt, Option<String>), Problem> {
     if request.output.is_none() {
         return named(loaded, request);
     }
@@ -120,21 +124,21 @@ async fn prompt_of(
 }
 
 /// Returns the prompt that a request names, and the model if it names one of those.
-fn named(loaded: &LoadedProject, request: &ChatRequest) -> Result<(Prompt, Option<String>), ChatError> {
+fn named(loaded: &LoadedProject, request: &ChatRequest) -> Result<(Prompt, Option<String>), Problem> {
     let is_prompt = loaded.project.prompts().any(|(id, _)| id == request.model);
     let (prompt, model) = match is_prompt {
         true => (loaded.prompt(Some(&request.model))?, None),
         false if request.model.split_once('/').is_some_and(|(a, b)| !a.is_empty() && !b.is_empty()) => {
             (Prompt::builder(BARE).build().map_err(unusable)?, Some(request.model.clone()))
         }
-        false => return Err(ChatError::no_model(&request.model)),
+        false => return Err(no_model(&request.model)),
     };
     if request.tool_choice.is_none() && request.output.is_none() {
         return Ok((prompt, model));
     }
     if let Some(schema) = &request.output {
         SchemaValidator::new(schema)
-            .map_err(|err| ChatError::param("response_format", "schema_invalid", err.to_string()))?;
+            .map_err(|err| Problem::new(ErrorCode::SchemaInvalid, err.to_string()).at("response_format"))?;
     }
     let mut definition = prompt.definition().clone();
     definition.tool_choice = request.tool_choice.clone().or(definition.tool_choice);
@@ -142,29 +146,28 @@ fn named(loaded: &LoadedProject, request: &ChatRequest) -> Result<(Prompt, Optio
     Ok((PromptBuilder::from(definition).build().map_err(unusable)?, model))
 }
 
-fn unusable(err: contexture_compose::Error) -> ChatError {
-    Problem::new(err.code(), err.to_string()).into()
+fn unusable(err: contexture_compose::Error) -> Problem {
+    Problem::new(err.code(), err.to_string())
 }
 
 /// Opens the session that a request names, or one that is thrown away.
 async fn session_of(
-    app: &App,
-    caller: &Caller,
+    access: &Access,
     headers: &HeaderMap,
     request: &ChatRequest,
-) -> Result<(Session, Option<SessionKey>), ChatError> {
+) -> Result<(Session, Option<SessionId>), Problem> {
     const HEADER: &str = "x-contexture-session";
     let named = match headers.get(HEADER) {
         Some(value) => Some((HEADER, value.to_str().map_err(|_| not_plain(HEADER))?)),
         None => request.session(),
     };
     let Some((place, name)) = named else {
-        let session = unkept_sessions(app).create(SessionStart::default()).await;
-        return Ok((session.map_err(Problem::from)?, None));
+        let session = unkept_sessions(access).create(SessionStart::default()).await;
+        return Ok((session?, None));
     };
     let id = SessionId::parse(name).map_err(|err| Problem::from(err).at(place))?;
-    let session = app.sessions(caller).open_or_create(&id).await.map_err(Problem::from)?;
-    Ok((session, Some(SessionKey { tenant: caller.tenant.clone(), session: id })))
+    let session = access.sessions.open_or_create(&id).await?;
+    Ok((session, Some(id)))
 }
 
 fn not_plain(header: &str) -> Problem {
@@ -177,21 +180,12 @@ fn is_sent_again(headers: &HeaderMap) -> bool {
     count.is_some_and(|it| it > 0)
 }
 
-fn scope(caller: &Caller, session: Option<&SessionKey>, request: &ChatRequest, now: String) -> Scope {
-    Scope {
-        session: session.map(|it| it.session.to_string()),
-        user: request.user.clone(),
-        tenant: Some(caller.tenant.to_string()),
-        now: Some(now),
-    }
-}
-
 /// Makes the client's system messages the instructions of the thread; they follow the prompt's own text. A client that
 /// sends none leaves them unchanged.
-async fn instruct(thread: &Thread, request: &ChatRequest) -> Result<(), ChatError> {
+async fn instruct(thread: &Thread, request: &ChatRequest) -> Result<(), Problem> {
     let Some(text) = request.instructions() else { return Ok(()) };
     if thread.get().instructions() != Some(text.as_str()) {
-        thread.set_system_instructions(Some(&text)).await.map_err(Problem::from)?;
+        thread.set_system_instructions(Some(&text)).await?;
     }
     Ok(())
 }
@@ -199,66 +193,42 @@ async fn instruct(thread: &Thread, request: &ChatRequest) -> Result<(), ChatErro
 /// A turn that runs, as this endpoint follows it.
 struct Turn {
     events: mpsc::UnboundedReceiver<Event>,
-    outcome: oneshot::Receiver<Result<Outcome, AgentError>>,
+    handle: TurnHandle,
     /// Stops the turn when the client disconnects.
     guard: Option<DropGuard>,
-    /// Why it was stopped, if it was not requested.
-    stop_cause: StopCause,
     /// Its thread and its name, once it has begun.
-    place: Option<(String, String)>,
+    turn_key: Option<(String, String)>,
 }
 
 impl Turn {
     async fn next(&mut self) -> Option<Event> {
         let event = self.events.recv().await;
         if let Some(Event::TurnStart { thread, turn }) = &event {
-            self.place = Some((thread.clone(), turn.clone()));
+            self.turn_key = Some((thread.clone(), turn.clone()));
         }
         event
     }
 
     /// Waits for the end, after which dropping the connection stops nothing.
-    async fn outcome(&mut self) -> Result<Outcome, ChatError> {
-        let outcome = (&mut self.outcome).await;
+    async fn outcome(&mut self) -> Result<Outcome, Problem> {
+        let outcome = self.handle.outcome().await;
         self.guard.take().map(DropGuard::disarm);
-        let dropped = |_| Problem::new(ErrorCode::Cancelled, "the turn was dropped");
-        Ok(outcome.map_err(dropped)?.map_err(|err| error_of(err, &self.stop_cause))?)
-    }
-}
-
-fn error_of(err: AgentError, stop_cause: &StopCause) -> Problem {
-    let wait = match &err {
-        AgentError::Model(err) => err.retry_after(),
-        _ => None,
-    };
-    let problem = stop_cause.problem(err);
-    match wait {
-        Some(wait) => problem.retry_after(wait.as_secs().max(1)),
-        None => problem,
+        outcome
     }
 }
 
 /// The context of a response besides the turn.
 struct Reply {
     meta: CompletionMeta,
-    session: Option<SessionKey>,
+    session: Option<SessionId>,
     thread: Thread,
     request: ChatRequest,
 }
 
 impl Reply {
     /// Answers with a turn; `session` lives as long as it runs.
-    async fn send(self, mut turn: Turn, defers_text: bool, session: Session) -> Result<Response, ChatError> {
-        if !self.request.stream {
-            let mut streamed = StreamedText::default();
-            while let Some(event) = turn.next().await {
-                streamed.add_event(&event);
-            }
-            let outcome = turn.outcome().await?;
-            let result = self.result(&outcome, streamed).await?;
-            return Ok(self.headed(Json(result.document(&self.meta)).into_response(), turn.place.as_ref()));
-        }
-        let mut chunks = ChunkWriter::new(self.meta.clone(), self.request.include_usage, defers_text);
+    async fn send(self, mut turn: Turn, defers_text: bool, session: Session) -> Result<Response, Problem> {
+        let mut chunks = self.chunks(defers_text);
         // A failure before the first text has its own status code.
         let mut first = String::new();
         while first.is_empty() {
@@ -268,11 +238,9 @@ impl Reply {
         if first.is_empty() {
             let outcome = turn.outcome().await?;
             let result = self.result(&outcome, chunks.streamed.clone()).await?;
-            let text = chunks.end(&result);
-            return Ok(self.headed(events_response(ResponseBody::from(text)), turn.place.as_ref()));
+            return Ok(self.respond(&result, chunks, turn.turn_key));
         }
-        let place = turn.place.clone();
-        let headers = self.headed(events_response(ResponseBody::empty()), place.as_ref());
+        let headers = self.headed(events_response(ResponseBody::empty()), turn.turn_key.clone());
         let follow = Follow { reply: self, turn, chunks, _session: session };
         let body = stream::once(async move { Ok::<_, std::convert::Infallible>(Bytes::from(first)) });
         let body = futures::StreamExt::chain(body, stream::unfold(Some(follow), Follow::step));
@@ -280,33 +248,44 @@ impl Reply {
     }
 
     /// Answers with a turn that the same request had before.
-    async fn replay(self, turn: TurnNo) -> Result<Response, ChatError> {
-        let result = replayed(&self.thread, turn).await.map_err(Problem::from)?;
-        let place = Some((self.thread.id().to_string(), turn.to_string()));
+    async fn replay(self, turn: TurnNo) -> Result<Response, Problem> {
+        let result = replayed(&self.thread, turn).await?;
+        let turn_key = (self.thread.id().to_string(), turn.to_string());
+        Ok(self.respond(&result, self.chunks(true), Some(turn_key)))
+    }
+
+    /// Returns what writes the answer. Only streams have text before the end.
+    fn chunks(&self, defers_text: bool) -> ChunkWriter {
+        let ChatRequest { stream, include_usage, .. } = self.request;
+        ChunkWriter::new(self.meta.clone(), include_usage, defers_text || !stream)
+    }
+
+    /// Answers with a result that is whole.
+    fn respond(
+        &self,
+        result: &CompletionResult,
+        mut chunks: ChunkWriter,
+        turn_key: Option<(String, String)>,
+    ) -> Response {
         let response = match self.request.stream {
-            true => {
-                let mut chunks = ChunkWriter::new(self.meta.clone(), self.request.include_usage, true);
-                events_response(ResponseBody::from(chunks.end(&result)))
-            }
+            true => events_response(ResponseBody::from(chunks.end(result))),
             false => Json(result.document(&self.meta)).into_response(),
         };
-        Ok(self.headed(response, place.as_ref()))
+        self.headed(response, turn_key)
     }
 
     /// Returns the result of a turn. For a replayed turn it is read from the log.
-    async fn result(&self, outcome: &Outcome, streamed: StreamedText) -> Result<CompletionResult, ChatError> {
+    async fn result(&self, outcome: &Outcome, streamed: StreamedText) -> Result<CompletionResult, Problem> {
         match outcome.ended {
-            contexture_agent::Ended::Replayed => {
-                Ok(replayed(&self.thread, outcome.turn).await.map_err(Problem::from)?)
-            }
+            contexture_agent::Ended::Replayed => Ok(replayed(&self.thread, outcome.turn).await?),
             _ => Ok(CompletionResult::of(outcome, streamed)),
         }
     }
 
     /// Adds headers that identify the turn.
-    fn headed(&self, mut response: Response, place: Option<&(String, String)>) -> Response {
-        let (thread, turn) = place.cloned().unzip();
-        let session = self.session.as_ref().map(|it| it.session.to_string());
+    fn headed(&self, mut response: Response, turn_key: Option<(String, String)>) -> Response {
+        let (thread, turn) = turn_key.unzip();
+        let session = self.session.as_ref().map(ToString::to_string);
         // A turn outside a session has no thread or turn to look up.
         let of_session = |it: Option<String>| it.filter(|_| self.session.is_some());
         let named = [
@@ -352,14 +331,9 @@ impl Follow {
         };
         let text = match result {
             Ok(result) => follow.chunks.end(&result),
-            Err(err) => ChunkWriter::error(&err),
+            // It came after the first chunk.
+            Err(problem) => Frame::data(document(&problem).to_string()).to_sse(),
         };
         Some((Ok(Bytes::from(text)), None))
-    }
-}
-
-impl std::fmt::Debug for Reply {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reply").field("stamp", &self.meta).finish_non_exhaustive()
     }
 }

@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use axum::Json;
-use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::errors::{ChatError, ChatRefused};
+use super::errors::{ChatRefused, no_model};
+use crate::Problem;
+use crate::app::Access;
 use crate::http::input::{PathParam, PathParams};
 use crate::http::params::ModelPath;
 use crate::http::schemas::returns;
 use crate::loaded_project::LoadedProject;
-use crate::{App, Caller};
 
 returns!(ModelView, ModelList);
 
@@ -58,8 +58,8 @@ fn all(loaded: &LoadedProject) -> Vec<ModelView> {
 
 /// List what a chat completion can name as its model: the prompts, and the models that the project names.
 #[utoipa::path(get, path = "/v1/models", operation_id = "list_models", tag = "chat", responses((status = 200, description = "The prompts and models.", body = ModelList), ChatRefused))]
-pub(crate) async fn list(State(app): State<App>, _: Caller) -> Json<ModelList> {
-    Json(ModelList { object: "list", data: all(&app.loaded()) })
+pub(crate) async fn list(access: Access) -> Json<ModelList> {
+    Json(ModelList { object: "list", data: all(&access.loaded()) })
 }
 
 /// Show one of them.
@@ -68,23 +68,21 @@ pub(crate) async fn list(State(app): State<App>, _: Caller) -> Json<ModelList> {
     responses((status = 200, description = "The prompt or model.", body = ModelView), ChatRefused)
 )]
 pub(crate) async fn show(
-    State(app): State<App>,
-    _: Caller,
+    access: Access,
     PathParam(id): PathParam<String>,
-) -> Result<Json<ModelView>, ChatError> {
-    one(&app, &id)
+) -> Result<Json<ModelView>, Problem> {
+    one(&access, &id)
 }
 
 /// Shows a model whose name contains unescaped slashes.
 pub(crate) async fn show_named(
-    State(app): State<App>,
-    _: Caller,
+    access: Access,
     PathParams(id, rest): PathParams<String, String>,
-) -> Result<Json<ModelView>, ChatError> {
-    one(&app, &format!("{id}/{rest}"))
+) -> Result<Json<ModelView>, Problem> {
+    one(&access, &format!("{id}/{rest}"))
 }
 
-fn one(app: &App, id: &str) -> Result<Json<ModelView>, ChatError> {
-    let found = all(&app.loaded()).into_iter().find(|it| it.id == id);
-    found.map(Json).ok_or_else(|| ChatError::no_model(id))
+fn one(access: &Access, id: &str) -> Result<Json<ModelView>, Problem> {
+    let found = all(&access.loaded()).into_iter().find(|it| it.id == id);
+    found.map(Json).ok_or_else(|| no_model(id))
 }

@@ -7,11 +7,12 @@
 use std::sync::Arc;
 
 use contexture_compose::SchemaValidator;
-use contexture_message::{Message, Part, Role, Settings, ToolChoice, ToolDefinition};
+use contexture_message::{ErrorCode, Message, Part, Role, Settings, ToolChoice, ToolDefinition};
 use contexture_wire::{Dialect, Target, decode_request};
 use serde_json::{Map, Value};
 
-use super::errors::ChatError;
+use super::errors::invalid;
+use crate::Problem;
 
 /// A parsed chat completion request.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,30 +37,28 @@ pub(crate) struct ChatRequest {
 
 impl ChatRequest {
     /// Parses a body.
-    pub(crate) fn read(body: &Value) -> Result<Self, ChatError> {
+    pub(crate) fn read(body: &Value) -> Result<Self, Problem> {
         let Value::Object(fields) = body else {
-            return Err(wrong("body", "the body must be a JSON object"));
+            return Err(invalid("body", "the body must be a JSON object"));
         };
         if let Some((name, _)) = fields.iter().find(|(name, value)| !is_followed(name, value)) {
             return Err(unsupported(name));
         }
         check_parts(body)?;
         let target = Target::new(Dialect::Openai, "openai", "");
-        let request = decode_request(&target, body).map_err(|err| {
-            let message = format!("{}: {}", err.at, err.reason);
-            ChatError::param(err.at, "invalid_value", message)
-        })?;
+        let request = decode_request(&target, body)
+            .map_err(|err| invalid(&err.at, format!("{}: {}", err.at, err.reason)))?;
         let request = request.value;
         for tool in &request.tools {
             SchemaValidator::check(&tool.parameters)
-                .map_err(|err| wrong("tools", &format!("the parameters of `{}`: {err}", tool.name)))?;
+                .map_err(|err| invalid("tools", format!("the parameters of `{}`: {err}", tool.name)))?;
         }
         let model = request.model.filter(|it| !it.is_empty());
         if request.messages.is_empty() {
-            return Err(wrong("messages", "`messages` must have at least one message"));
+            return Err(invalid("messages", "`messages` must have at least one message"));
         }
         Ok(Self {
-            model: model.ok_or_else(|| wrong("model", "you must provide a model parameter"))?,
+            model: model.ok_or_else(|| invalid("model", "you must provide a model parameter"))?,
             messages: request.messages.into_iter().map(Arc::unwrap_or_clone).collect(),
             tools: request.tools.into_iter().map(Arc::unwrap_or_clone).collect(),
             tool_choice: request.tool_choice,
@@ -72,7 +71,7 @@ impl ChatRequest {
             metadata: match fields.get("metadata") {
                 None | Some(Value::Null) => Map::new(),
                 Some(Value::Object(metadata)) => metadata.clone(),
-                Some(_) => return Err(wrong("metadata", "`metadata` must be an object")),
+                Some(_) => return Err(invalid("metadata", "`metadata` must be an object")),
             },
         })
     }
@@ -136,7 +135,7 @@ fn is_followed(name: &str, value: &Value) -> bool {
 }
 
 /// Refuses what has no place in a conversation here, such as audio.
-fn check_parts(body: &Value) -> Result<(), ChatError> {
+fn check_parts(body: &Value) -> Result<(), Problem> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     for (idx, message) in list(&body["messages"]).iter().enumerate() {
         if message["role"] == "function" || !message["function_call"].is_null() {
@@ -156,28 +155,24 @@ fn check_parts(body: &Value) -> Result<(), ChatError> {
     }
 }
 
-fn unsupported(param: &str) -> ChatError {
+fn unsupported(param: &str) -> Problem {
     let shown = crate::http::input::shown(param);
     let message = format!("Unsupported parameter or value: `{shown}` is not supported here.");
-    ChatError::param(shown, "unsupported_parameter", message)
+    Problem::new(ErrorCode::UnknownField, message).at(shown)
 }
 
-fn wrong(param: &str, message: &str) -> ChatError {
-    ChatError::param(param, "invalid_value", message)
-}
-
-fn flag(value: Option<&Value>, param: &str) -> Result<bool, ChatError> {
+fn flag(value: Option<&Value>, param: &str) -> Result<bool, Problem> {
     match value {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(flag)) => Ok(*flag),
-        Some(_) => Err(wrong(param, &format!("`{param}` must be true or false"))),
+        Some(_) => Err(invalid(param, format!("`{param}` must be true or false"))),
     }
 }
 
-fn text(value: Option<&Value>, param: &str) -> Result<Option<String>, ChatError> {
+fn text(value: Option<&Value>, param: &str) -> Result<Option<String>, Problem> {
     match value {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone()).filter(|it| !it.is_empty())),
-        Some(_) => Err(wrong(param, &format!("`{param}` must be a text"))),
+        Some(_) => Err(invalid(param, format!("`{param}` must be a text"))),
     }
 }

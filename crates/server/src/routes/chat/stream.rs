@@ -9,7 +9,6 @@ use contexture_wire::{Frame, StreamEncoder};
 use serde_json::Value;
 
 use super::answer::{CompletionMeta, CompletionResult, StreamedText};
-use super::errors::ChatError;
 
 /// Writes the chunks of one completion.
 #[derive(Debug)]
@@ -55,11 +54,6 @@ impl ChunkWriter {
         }
         let frames = self.encoder.push(&Delta::Done(Box::new(result.answer(&self.meta))));
         text + &self.frames(frames, Some(result))
-    }
-
-    /// Writes an error that came after the first chunk.
-    pub(crate) fn error(err: &ChatError) -> String {
-        Frame::data(err.document().to_string()).to_sse()
     }
 
     fn push(&mut self, delta: &Delta) -> String {

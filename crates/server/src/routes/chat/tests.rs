@@ -16,6 +16,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::answer::{CompletionResult, StreamedText};
+use super::errors::document;
 use super::locate::{ChatStep, locate, recent};
 use super::recognise::{ClientHistory, Hints};
 use super::replay::replayed;
@@ -243,7 +244,7 @@ fn read(body: Value) -> String {
             format!("{} {} stream={} usage={}", it.model, it.messages.len(), it.stream, it.include_usage)
         }
         Err(err) => {
-            let err = &err.document()["error"];
+            let err = &document(&err)["error"];
             format!("{} {}", err["code"].as_str().unwrap_or("?"), err["param"].as_str().unwrap_or("?"))
         }
     }

@@ -12,8 +12,8 @@ use contexture_session::{FeedItem, ThreadId, UnfinishedText};
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use serde_json::json;
 
-use super::cursor::Cursor;
-use super::follower::{Follower, Told, What};
+use super::{Follower, Told, What};
+use crate::events::cursor::Cursor;
 
 /// What a session goes through.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ enum Act {
     Crash,
     /// The instance is lost; another one resumes the turn, whose answer begins again.
     Resume { thread: usize },
-    /// Somebody appends a message to a thread.
+    /// A message is appended to a thread.
     Add { thread: usize },
     /// A follower reads: the log, at most so many items, then what grows here or elsewhere.
     Read { follower: usize, items: usize, is_here: bool },
@@ -181,22 +181,23 @@ impl World {
 #[derive(Clone, Default)]
 struct Client {
     lines: BTreeMap<ThreadId, Vec<String>>,
-    /// The text of the answer that is being told, by thread.
-    text: BTreeMap<ThreadId, String>,
+    /// The thinking and the text of the answer that is being told, by thread.
+    text: BTreeMap<ThreadId, [String; 2]>,
 }
 
 impl Client {
     fn hear(&mut self, told: &Told) {
         let What::Turn(_, event) = &told.what else { return };
-        let text = self.text.entry(told.thread.clone()).or_default();
+        let texts = self.text.entry(told.thread.clone()).or_default();
         match event {
-            Event::TextDelta { text: more } => return text.push_str(more),
-            Event::ThinkingDelta { .. } => return,
-            Event::AttemptDiscarded { .. } => return text.clear(),
+            Event::ThinkingDelta { text } => return texts[0].push_str(text),
+            Event::TextDelta { text } => return texts[1].push_str(text),
+            Event::AttemptDiscarded { .. } => return texts.iter_mut().for_each(String::clear),
             _ => {}
         }
-        let said = std::mem::take(text);
+        let [thought, said] = std::mem::take(texts);
         let lines = self.lines.entry(told.thread.clone()).or_default();
+        lines.extend(Some(format!("thought {thought}")).filter(|_| !thought.is_empty()));
         lines.extend(Some(said).filter(|it| !it.is_empty()));
         lines.push(match event {
             Event::ToolCall { id, .. } => id.clone(),
@@ -209,7 +210,7 @@ impl Client {
 
     /// Returns everything that it has assembled.
     fn known(&self) -> (Vec<String>, Vec<&String>) {
-        (self.lines(), self.text.values().filter(|it| !it.is_empty()).collect())
+        (self.lines(), self.text.values().flatten().filter(|it| !it.is_empty()).collect())
     }
 
     fn lines(&self) -> Vec<String> {

@@ -1,0 +1,288 @@
+//! A connection that follows a session, one turn of it, or one run.
+//!
+//! Its state is how far it has told the session. It reads on in the log as fast as its client takes frames, tells the
+//! text of answers that grow on this instance at once and of others as they are saved, and waits when there is nothing
+//! more. So a slow client costs no memory and loses nothing, and another instance can continue after a break.
+
+mod frame;
+mod scope;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use contexture_agent::{ends_turn, is_answer};
+use contexture_history::Timestamp;
+use contexture_session::{SessionKey, Span, StoreError, ThreadId, ThreadKey, UnfinishedText};
+use futures::future::BoxFuture;
+use futures::stream;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+use tokio::time::Instant;
+
+pub(super) use self::scope::{RunScope, Scope, TurnScope};
+use crate::Problem;
+use crate::app::App;
+use crate::events::cursor::Cursor;
+use crate::events::follower::{Follower, Told, starts_turn};
+
+/// How many items are read per page.
+const PAGE: usize = 256;
+/// The heartbeat of a connection.
+const ALIVE: &[u8] = b": alive\n\n";
+/// How long a connection waits before it asks a store again that did not answer.
+const PAUSE: Duration = Duration::from_millis(300);
+/// How long a connection waits before it looks once more for saved text: a save may fall between a look and the wait.
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
+
+/// A connection that follows a session.
+pub(crate) struct Follow {
+    app: App,
+    session: SessionKey,
+    /// When what is followed was created. One turn ends before that matters.
+    created: Option<Timestamp>,
+    scope: Scope,
+    follower: Follower,
+    /// The frames to send, as one piece: each write is a system call.
+    ready: String,
+    /// Whether nothing follows what is ready.
+    is_over: bool,
+    /// Notified of text that is streamed here.
+    streamed: Arc<Notify>,
+    /// Completes when the log may have grown.
+    changed: Option<BoxFuture<'static, Result<(), StoreError>>>,
+    /// Whether the log may have more, or text may have been saved elsewhere.
+    is_stale: bool,
+    /// When to look once more, whatever happens.
+    look_again: Option<Instant>,
+    heartbeat: Duration,
+    last_sent: Instant,
+}
+
+/// Why a connection woke up.
+enum Woken {
+    /// There may be something to tell.
+    News,
+    Heartbeat,
+    Stop,
+}
+
+impl Follow {
+    /// Responds with what follows an id.
+    pub(super) async fn respond(
+        app: &App,
+        session: SessionKey,
+        cursor: Cursor,
+        scope: Scope,
+    ) -> Result<Response, Problem> {
+        let threads = threads_of(app, &session, &cursor).await?;
+        let mut follow = Self {
+            app: app.clone(),
+            created: None,
+            scope,
+            follower: Follower::new(cursor, threads),
+            ready: String::new(),
+            is_over: false,
+            streamed: app.live.subscribe(&session),
+            changed: None,
+            is_stale: true,
+            look_again: Some(Instant::now() + LOOK_AGAIN),
+            heartbeat: Duration::from_secs(app.config.heartbeat_seconds.max(1)),
+            last_sent: Instant::now(),
+            session,
+        };
+        if !matches!(follow.scope, Scope::Turn(_)) {
+            follow.created = follow.created().await?;
+        }
+        let frames = stream::unfold(follow, |mut follow| async move {
+            let frames = follow.next().await?;
+            follow.last_sent = Instant::now();
+            Some((Ok::<_, Infallible>(frames), follow))
+        });
+        // Proxies that collect answers would hold events back.
+        let headers = [
+            (header::CONTENT_TYPE.as_str(), "text/event-stream"),
+            (header::CACHE_CONTROL.as_str(), "no-cache"),
+            ("x-accel-buffering", "no"),
+        ];
+        Ok((headers, Body::from_stream(frames)).into_response())
+    }
+
+    /// Returns the next frames, or nothing at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if !self.ready.is_empty() {
+                return Some(std::mem::take(&mut self.ready).into());
+            }
+            if self.is_over {
+                return None;
+            }
+            let notify = Arc::clone(&self.streamed);
+            let streamed = notify.notified();
+            if let Err(err) = self.fill().await {
+                tracing::warn!(error = %err, "events can't be read yet");
+                self.is_stale = true;
+                tokio::time::sleep(PAUSE).await;
+                if self.last_sent.elapsed() >= self.heartbeat {
+                    return Some(Bytes::from_static(ALIVE));
+                }
+                continue;
+            }
+            if !self.ready.is_empty() || self.is_stale {
+                continue;
+            }
+            if self.scope.ended(&mut self.ready) {
+                self.is_over = true;
+                continue;
+            }
+            match self.wait(streamed).await {
+                Woken::News => {}
+                Woken::Heartbeat if self.is_gone().await => return None,
+                Woken::Heartbeat => return Some(Bytes::from_static(ALIVE)),
+                Woken::Stop => return None,
+            }
+        }
+    }
+
+    /// Takes what there is: items of the log, and text of answers that grow.
+    async fn fill(&mut self) -> Result<(), StoreError> {
+        // What no log has belongs behind what the log has by now.
+        let must_look = std::mem::replace(&mut self.is_stale, false) || self.scope.has_unlogged();
+        if must_look {
+            self.read().await?;
+            if self.is_stale {
+                return Ok(());
+            }
+        }
+        let live = self.tell_live().await;
+        if !self.is_over {
+            self.scope.tell_unlogged(&mut self.ready);
+        }
+        if must_look && self.scope.may_run_elsewhere() {
+            self.tell_saved(&live).await?;
+        }
+        Ok(())
+    }
+
+    async fn read(&mut self) -> Result<(), StoreError> {
+        let page = self.app.store().feed(self.session.clone(), self.follower.number(), PAGE).await?;
+        self.is_stale = page.len() >= PAGE;
+        if page.is_empty() {
+            self.follower.is_at_end();
+        }
+        self.changed = None;
+        for item in &page {
+            self.scope.see(item);
+            for told in self.follower.take(item) {
+                self.tell(told).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the answers that grow on this instance, and returns their threads.
+    async fn tell_live(&mut self) -> BTreeSet<ThreadId> {
+        let (mut threads, mut told) = (BTreeSet::new(), Vec::new());
+        self.app.live.each(&self.session, |thread, answer| {
+            threads.insert(thread.clone());
+            told.extend(self.follower.grow(thread, answer));
+        });
+        for told in told {
+            self.tell(told).await;
+        }
+        threads
+    }
+
+    /// Tells the answers that grow on other instances, as far as they were saved.
+    async fn tell_saved(&mut self, live: &BTreeSet<ThreadId>) -> Result<(), StoreError> {
+        let saved = self.app.store().saved(self.session.clone()).await?;
+        for (thread, answer) in saved.into_iter().filter(|(it, _)| !live.contains(it)) {
+            if self.follower.is_new(&thread, &answer) && self.is_in_log(&thread, &answer).await? {
+                self.follower.skip(&thread, &answer);
+            }
+            for told in self.follower.grow(&thread, &answer) {
+                self.tell(told).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the log has the answer whose text was saved.
+    async fn is_in_log(&mut self, thread: &ThreadId, answer: &UnfinishedText) -> Result<bool, StoreError> {
+        let key = ThreadKey { tenant: self.session.tenant.clone(), thread: thread.clone() };
+        let since = self.app.store().read(key, Span::After { seq: answer.end, max: PAGE }).await?;
+        Ok(since.iter().any(|it| is_answer(it) || ends_turn(it).is_some() || starts_turn(&it.body)))
+    }
+
+    /// Adds the frame of what is told, if this connection tells it.
+    async fn tell(&mut self, told: Told) {
+        if !self.is_over {
+            self.is_over = self.scope.tell(told, &mut self.ready).await;
+        }
+    }
+
+    async fn wait(&mut self, streamed: Notified<'_>) -> Woken {
+        let changed = self.changed.get_or_insert_with(|| {
+            let (store, session) = (Arc::clone(self.app.store()), self.session.clone());
+            let after = self.follower.number();
+            Box::pin(async move { store.feed_changed(session, after).await })
+        });
+        let look_again = async {
+            match self.look_again {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = streamed => return Woken::News,
+            grown = changed => {
+                self.changed = None;
+                self.look_again = self.scope.may_run_elsewhere().then(|| Instant::now() + LOOK_AGAIN);
+                if grown.is_err() {
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+            () = self.scope.settled() => {}
+            () = look_again => self.look_again = None,
+            () = tokio::time::sleep_until(self.last_sent + self.heartbeat) => return Woken::Heartbeat,
+            () = self.app.stop.cancelled() => return Woken::Stop,
+        }
+        self.is_stale = true;
+        Woken::News
+    }
+
+    /// Returns when what is followed was created; nothing if it is not there.
+    async fn created(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        let thread = self.scope.log(&self.session);
+        let key = ThreadKey { tenant: self.session.tenant.clone(), thread };
+        Ok(self.app.store().head(key).await?.map(|it| it.info.created))
+    }
+
+    /// Whether what is followed was deleted, so that nothing follows. A session that was created again is another one:
+    /// its numbers begin again.
+    async fn is_gone(&mut self) -> bool {
+        match self.created().await {
+            Ok(now) => now.is_none() || self.created.is_some_and(|it| now != Some(it)),
+            Err(_) => false,
+        }
+    }
+}
+
+/// Finds the threads of the answers that an id names.
+async fn threads_of(
+    app: &App,
+    session: &SessionKey,
+    cursor: &Cursor,
+) -> Result<BTreeMap<u64, ThreadId>, Problem> {
+    let mut threads = BTreeMap::new();
+    for began in cursor.answers.keys().copied().filter(|it| *it > 0 && *it <= cursor.number) {
+        let found = app.store().feed(session.clone(), began - 1, 1).await?;
+        threads.extend(found.into_iter().find(|it| it.number == began).map(|it| (began, it.thread)));
+    }
+    Ok(threads)
+}
