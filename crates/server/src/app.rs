@@ -21,7 +21,7 @@ use crate::loaded_project::{AgentMaker, CurrentProject, LoadedProject};
 use crate::ops::audit::{Audit, AuditEvent};
 use crate::ops::metrics::Metrics;
 use crate::ops::readiness::Readiness;
-use crate::ops::watch::Watchers;
+use crate::ops::watch::CallWatcher;
 use crate::passes::PassRecorder;
 use crate::running_turns::RunningTurns;
 use crate::{Caller, Problem};
@@ -43,7 +43,7 @@ pub(crate) struct Inner {
     pub(crate) running_turns: RunningTurns,
     pub(crate) drivers: Drivers,
     pub(crate) recorder: PassRecorder,
-    pub(crate) watchers: Watchers,
+    pub(crate) watcher: CallWatcher,
     pub(crate) agent: AgentMaker,
     pub(crate) gate: Gate,
     pub(crate) audit: Audit,

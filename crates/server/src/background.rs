@@ -170,7 +170,7 @@ pub(crate) async fn reload(app: &App) {
             if has_good_version(&project, fault) { "; the last good version is used" } else { "" }
         );
     }
-    match LoadedProject::load(project, faults, &app.agent, app.watchers.clone()) {
+    match LoadedProject::load(project, faults, &app.agent, app.watcher.clone()) {
         Ok(loaded) => app.loaded.set(loaded),
         Err(err) => tracing::warn!(error = err, "cannot rebuild the agent; the last one stays in use"),
     }

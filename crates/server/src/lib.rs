@@ -20,7 +20,7 @@
 //! events · loaded_project    the events of sessions · the project and its agent
 //! ops · passes               audit log, metrics, readiness, traces · requests to models, stored
 //! gate · running_turns · flows   keys and limits · turns and runs that this instance drives
-//! app                        the state shared by all requests
+//! app                        the state shared by all requests, and what a request may reach of it
 //! layers · background        middleware · tasks: lost turns, pruning, reloading
 //! routes                     one module for each noun; `chat` is for OpenAI's clients, `openapi` the document
 //! server · listen            the server as a whole · connections

@@ -17,7 +17,7 @@ use crate::loaded_project::{AgentMaker, CurrentProject, LoadedProject};
 use crate::ops::audit::{Audit, AuditEvent, SERVER};
 use crate::ops::metrics::Metrics;
 use crate::ops::readiness::Readiness;
-use crate::ops::watch::Watchers;
+use crate::ops::watch::CallWatcher;
 use crate::passes::PassRecorder;
 use crate::routes::{self, chat, openapi, ops};
 use crate::running_turns::RunningTurns;
@@ -55,12 +55,12 @@ impl Server {
         let config = project.config().server.clone();
         let (store, live) = (sessions.store(), LiveAnswers::default());
         let metrics = Metrics::default();
-        let watchers = Watchers::default().and(Arc::new(metrics.clone()));
         let turn_timeout = Duration::from_secs(config.turn_timeout_seconds);
         let recorder = PassRecorder::new(Arc::clone(store), Arc::clone(&time));
-        let watchers = watchers.and(Arc::new(recorder.clone())).and(Arc::new(live.clone()));
+        let watcher =
+            CallWatcher { metrics: metrics.clone(), recorder: recorder.clone(), live: live.clone() };
         let running_turns = RunningTurns::new(turn_timeout, metrics.clone());
-        let loaded = LoadedProject::load(project.clone(), project.faults(), &agent, watchers.clone())?;
+        let loaded = LoadedProject::load(project.clone(), project.faults(), &agent, watcher.clone())?;
         let loaded = Arc::new(CurrentProject::new(loaded));
         let library =
             ProjectLibrary { loaded: Arc::clone(&loaded), metrics: metrics.clone(), live: live.clone() };
@@ -91,7 +91,7 @@ impl Server {
             running_turns,
             drivers,
             recorder,
-            watchers,
+            watcher,
             agent,
             stop: CancellationToken::new(),
         };

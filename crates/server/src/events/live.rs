@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use contexture_agent::{Called, Calling, Piece, Watcher};
+use contexture_agent::Piece;
 use contexture_flow::{RunEvent, RunId};
 use contexture_session::{SessionKey, Thread, ThreadId, ThreadKey, UnfinishedText};
 use tokio::sync::{Notify, broadcast};
@@ -80,10 +80,9 @@ fn is_same(a: &UnfinishedText, b: &UnfinishedText) -> bool {
     (a.began, a.after) == (b.began, b.after)
 }
 
-impl Watcher for LiveAnswers {
-    fn calling(&self, _call: &Calling<'_>) {}
-
-    fn streamed(&self, thread: &Thread, answer: &UnfinishedText, piece: Piece<'_>) {
+impl LiveAnswers {
+    /// Notes that a model said more.
+    pub(crate) fn streamed(&self, thread: &Thread, answer: &UnfinishedText, piece: Piece<'_>) {
         let mut sessions = self.lock();
         let live = sessions.entry(session_of(thread)).or_default();
         match (live.answers.get_mut(thread.id()).filter(|it| is_same(it, answer)), piece) {
@@ -94,8 +93,8 @@ impl Watcher for LiveAnswers {
         live.grown.notify_waiters();
     }
 
-    /// From here on the log is about to have the answer, or it never does.
-    fn settled(&self, thread: &Thread, answer: &UnfinishedText) {
+    /// Forgets an answer: from here on the log is about to have it, or it never does.
+    pub(crate) fn settled(&self, thread: &Thread, answer: &UnfinishedText) {
         let (mut sessions, session) = (self.lock(), session_of(thread));
         let Some(live) = sessions.get_mut(&session) else { return };
         if live.answers.get(thread.id()).is_some_and(|it| is_same(it, answer)) {
@@ -105,8 +104,6 @@ impl Watcher for LiveAnswers {
             sessions.remove(&session);
         }
     }
-
-    fn called(&self, _call: &Calling<'_>, _result: &Called) {}
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ const MAX_ID: usize = 40;
 const MAX_SECRET: usize = 200;
 
 /// The stored data of an API key, without its secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
     /// Its name, a part of the key.
     pub id: String,
@@ -51,17 +51,7 @@ pub struct Key {
 impl Key {
     /// Returns the data of an unreadable key: it counts as revoked.
     pub(super) fn unreadable(id: &str, now: Timestamp) -> Self {
-        Self {
-            id: id.to_owned(),
-            tenant: Tenant::default(),
-            label: None,
-            created: now,
-            expires: None,
-            revoked: Some(now),
-            requests_per_minute: None,
-            concurrent: None,
-            admin: false,
-        }
+        Self { id: id.to_owned(), created: now, revoked: Some(now), ..Self::default() }
     }
 }
 

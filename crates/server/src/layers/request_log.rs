@@ -104,16 +104,8 @@ fn client_id(headers: &HeaderMap) -> Option<String> {
 
 /// Returns the name of a method; unknown methods share one name.
 fn method_name(method: &Method) -> &'static str {
-    match method.as_str() {
-        "GET" => "GET",
-        "POST" => "POST",
-        "PUT" => "PUT",
-        "PATCH" => "PATCH",
-        "DELETE" => "DELETE",
-        "HEAD" => "HEAD",
-        "OPTIONS" => "OPTIONS",
-        _ => "other",
-    }
+    let known = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
+    known.into_iter().find(|it| *it == method.as_str()).unwrap_or("other")
 }
 
 fn is_stream(response: &Response) -> bool {

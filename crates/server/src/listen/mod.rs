@@ -86,7 +86,7 @@ impl Listener {
     /// Serves until `stop` resolves, and then shuts down gracefully.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
         let url = self.url();
-        let server_side = ConnectionServer::new(server.config(), server.router(), self.tls);
+        let server_side = Arc::new(ConnectionServer::new(server.config(), server.router(), self.tls));
         let work = async {
             server.note("server.started", &url);
             server_side.accept(&self.socket, stop).await;
@@ -143,7 +143,7 @@ impl ConnectionServer {
     }
 
     /// Takes connections until `stop` comes.
-    async fn accept(&self, socket: &TcpListener, stop: impl Future<Output = ()>) {
+    async fn accept(self: &Arc<Self>, socket: &TcpListener, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
         loop {
             let next = async {
@@ -159,7 +159,7 @@ impl ConnectionServer {
             };
             match accepted {
                 Ok((stream, place)) => {
-                    self.connections.spawn(self.connection(stream, place));
+                    self.connections.spawn(Arc::clone(self).connection(stream, place));
                 }
                 Err(err) => {
                     tracing::warn!(error = %err, "cannot accept a connection");
@@ -169,82 +169,36 @@ impl ConnectionServer {
         }
     }
 
-    fn connection(
-        &self,
-        stream: TcpStream,
-        place: Arc<Connection>,
-    ) -> impl Future<Output = ()> + Send + 'static {
-        let (tls, cut) = (self.tls.clone(), self.cut.clone());
-        let http = HttpConnection {
-            protocol: self.protocol.clone(),
-            service: self.service.clone(),
-            first_request: self.first_request,
-            finish: self.finish.clone(),
-            place: Arc::clone(&place),
-        };
-        async move {
-            // Sends small chunks of a stream immediately.
-            let _ = stream.set_nodelay(true);
-            let serve_http = async {
-                match tls {
-                    None => http.serve_http(stream).await,
-                    Some(tls) => {
-                        if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-                            http.serve_http(stream).await;
-                        }
+    async fn connection(self: Arc<Self>, stream: TcpStream, place: Arc<Connection>) {
+        // Sends small chunks of a stream immediately.
+        let _ = stream.set_nodelay(true);
+        let disconnect = place.disconnect.clone();
+        let serve_http = async {
+            match &self.tls {
+                None => self.serve_http(stream, place).await,
+                Some(tls) => {
+                    if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
+                        self.serve_http(stream, place).await;
                     }
                 }
-            };
-            tokio::select! {
-                () = serve_http => {}
-                () = cut.cancelled() => {}
-                () = place.disconnect.cancelled() => {}
             }
+        };
+        tokio::select! {
+            () = serve_http => {}
+            () = self.cut.cancelled() => {}
+            () = disconnect.cancelled() => {}
         }
     }
 
-    /// Waits until all connections have ended, for a while.
-    async fn close(&self) {
-        self.connections.close();
-        // Closing idle connections loses nothing.
-        self.open.disconnect_idle();
-        if tokio::time::timeout(LAST_GRACE, self.connections.wait()).await.is_err() {
-            self.cut.cancel();
-            self.connections.wait().await;
-        }
-    }
-}
-
-fn protocol(timeout: Duration) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(timeout)
-        .max_buf_size(MAX_HEAD_BYTES)
-        .http2()
-        .timer(TokioTimer::new())
-        .max_header_list_size(MAX_HEAD_BYTES as u32)
-        .max_concurrent_streams(256)
-        .keep_alive_interval(timeout)
-        .keep_alive_timeout(timeout);
-    builder
-}
-
-/// Speaks HTTP on one connection.
-struct HttpConnection {
-    protocol: auto::Builder<TokioExecutor>,
-    service: TowerToHyperService<Router>,
-    first_request: Duration,
-    finish: CancellationToken,
-    place: Arc<Connection>,
-}
-
-impl HttpConnection {
-    async fn serve_http(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    /// Speaks HTTP on one connection.
+    async fn serve_http(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        place: Arc<Connection>,
+    ) {
         let has_asked = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&has_asked);
-        let (service, place) = (self.service, self.place);
+        let service = self.service.clone();
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             asked.store(true, Ordering::Relaxed);
             let active = place.begin();
@@ -277,4 +231,31 @@ impl HttpConnection {
             }
         }
     }
+
+    /// Waits until all connections have ended, for a while.
+    async fn close(&self) {
+        self.connections.close();
+        // Closing idle connections loses nothing.
+        self.open.disconnect_idle();
+        if tokio::time::timeout(LAST_GRACE, self.connections.wait()).await.is_err() {
+            self.cut.cancel();
+            self.connections.wait().await;
+        }
+    }
+}
+
+fn protocol(timeout: Duration) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(timeout)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(MAX_HEAD_BYTES as u32)
+        .max_concurrent_streams(256)
+        .keep_alive_interval(timeout)
+        .keep_alive_timeout(timeout);
+    builder
 }

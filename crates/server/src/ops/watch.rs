@@ -1,37 +1,36 @@
-//! Combines several watchers of model calls: each sees every call, in order.
-
-use std::sync::Arc;
+//! What watches model calls: metrics, the recorder of passes, and the answers that are told while they grow.
 
 use contexture_agent::{Called, Calling, Piece, Watcher};
 use contexture_session::{Thread, UnfinishedText};
 
-/// Combines several watchers.
-#[derive(Clone, Default)]
-pub(crate) struct Watchers(Vec<Arc<dyn Watcher>>);
+use super::metrics::Metrics;
+use crate::events::live::LiveAnswers;
+use crate::passes::PassRecorder;
 
-impl Watchers {
-    /// Adds a watcher.
-    #[must_use]
-    pub(crate) fn and(mut self, watcher: Arc<dyn Watcher>) -> Self {
-        self.0.push(watcher);
-        self
-    }
+/// Watches the model calls of a server. Clones share everything.
+#[derive(Clone, Debug)]
+pub(crate) struct CallWatcher {
+    pub(crate) metrics: Metrics,
+    pub(crate) recorder: PassRecorder,
+    pub(crate) live: LiveAnswers,
 }
 
-impl Watcher for Watchers {
+impl Watcher for CallWatcher {
     fn calling(&self, call: &Calling<'_>) {
-        self.0.iter().for_each(|it| it.calling(call));
+        self.metrics.calling(call);
+        self.recorder.calling(call);
     }
 
     fn streamed(&self, thread: &Thread, answer: &UnfinishedText, piece: Piece<'_>) {
-        self.0.iter().for_each(|it| it.streamed(thread, answer, piece));
+        self.live.streamed(thread, answer, piece);
     }
 
     fn settled(&self, thread: &Thread, answer: &UnfinishedText) {
-        self.0.iter().for_each(|it| it.settled(thread, answer));
+        self.live.settled(thread, answer);
     }
 
     fn called(&self, call: &Calling<'_>, result: &Called) {
-        self.0.iter().for_each(|it| it.called(call, result));
+        self.metrics.called(call, result);
+        self.recorder.called(call, result);
     }
 }

@@ -168,8 +168,8 @@ pub(crate) async fn undo(
 ) -> Result<Json<ArchiveView>, Problem> {
     let thread = access.thread(&id, query.thread).await?;
     let archive = info(&thread, number).await?;
-    let newest =
-        thread.archives().await?.into_iter().filter(|it| it.holds).map(|it| it.archived.number).max();
+    let archives = thread.archives().await?;
+    let newest = archives.iter().filter(|it| it.holds).map(|it| it.archived.number).max();
     if newest != Some(number) {
         let text = format!("archive {number} is not the newest: only that one can be taken back");
         return Err(Problem::new(ErrorCode::VersionConflict, text));

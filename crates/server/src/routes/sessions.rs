@@ -104,12 +104,6 @@ pub(crate) struct Page {
     limit: Option<u32>,
 }
 
-impl Page {
-    fn limit(&self) -> Result<usize, Problem> {
-        limited(self.limit, 100, 1000)
-    }
-}
-
 /// Checks what people call something.
 pub(crate) fn labelled(label: Option<String>) -> Result<Option<String>, Problem> {
     match label.as_ref().map(|it| it.chars().count()) {
@@ -189,7 +183,7 @@ pub(crate) async fn list(
     access: Access,
     QueryParams(page): QueryParams<Page>,
 ) -> Result<Json<SessionPage>, Problem> {
-    let limit = page.limit()?;
+    let limit = limited(page.limit, 100, 1000)?;
     let after = page.after.map(SessionId::parse).transpose()?;
     let sessions = access.sessions.list(after, limit).await?;
     let after = sessions.last().filter(|_| sessions.len() == limit).map(|it| it.session.to_string());

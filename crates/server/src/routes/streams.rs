@@ -99,4 +99,7 @@ pub(super) fn document(paths: &mut Value) {
         }
         paths[format!("{path}/stream")] = json!({method: operation});
     }
+    if let Value::Object(paths) = paths {
+        paths.sort_keys();
+    }
 }

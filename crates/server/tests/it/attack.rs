@@ -261,7 +261,7 @@ async fn what_belongs_to_another_tenant_is_not_there() {
         };
         let (there, nowhere) = (answer("demo").await, answer("nope").await);
         there.refused(&operation.id);
-        // Whether it exists for somebody else can't be told from the answer.
+        // Whether it exists for another tenant can't be told from the answer.
         assert_eq!((there.status, there.body), (nowhere.status, nowhere.body.replace("nope", "demo")));
         if operation.path.contains("/sessions/{id}") {
             let path = format!("{}?thread=demo", operation.path_of("mine"));

@@ -191,7 +191,7 @@ async fn a_key_that_is_revoked_opens_nothing_soon() {
         .await
         .unwrap();
     for _ in 0..600 {
-        // There is still a key, so nobody comes in without one.
+        // There is still a key, so no one is let in without one.
         if door.code(door.ask("GET", "/v1/prompts").bearer_auth(&token)).await == "401 unauthorized" {
             assert_eq!(door.code(door.ask("GET", "/v1/prompts")).await, "401 unauthorized");
             return;
@@ -234,7 +234,7 @@ async fn a_server_whose_keys_are_gone_lets_nobody_in() {
     for listen in ["127.0.0.1:0", "0.0.0.0:0"] {
         let ground = Ground::memory();
         let (id, token) = key(&ground, NewKey { admin: true, ..NewKey::default() }).await;
-        // Nobody has asked for anything before the key is gone.
+        // Nothing was requested before the key is gone.
         let door = Door::open(&ground, Vec::new(), &[("server.listen", listen)]).await;
         tamper(&ground, &id, None).await;
         tokio::time::sleep(std::time::Duration::from_millis(2500)).await;

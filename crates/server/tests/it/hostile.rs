@@ -81,7 +81,7 @@ async fn without_keys_no_web_page_comes_in_that_nobody_allowed() {
     assert_eq!(ask(&[("origin", "https://app.example")]).await, "201 -");
     assert_eq!(ask(&[("origin", &door.url)]).await, "201 -");
     assert_eq!(ask(&[("host", "localhost")]).await, "201 -");
-    // Whoever has a key is no web page that happens to be open.
+    // A caller with a key is no web page that happens to be open.
     let (_, token) = crate::door::key(&ground, contexture_server::NewKey::default()).await;
     tokio::time::sleep(std::time::Duration::from_millis(2500)).await;
     let request = door.ask("GET", "/v1/sessions").header("host", "app.internal").bearer_auth(&token);
@@ -125,7 +125,7 @@ async fn a_head_that_is_too_large_is_refused() {
     let mut stream = door.connect().await;
     let _ = stream.write_all(head.as_bytes()).await;
     let mut answer = [0; 12];
-    // Whoever still writes may meet a reset before the answer.
+    // A client that still writes may meet a reset before the answer.
     if stream.read_exact(&mut answer).await.is_ok() {
         assert_eq!(&answer, b"HTTP/1.1 431");
     }

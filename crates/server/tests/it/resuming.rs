@@ -80,7 +80,7 @@ pub(crate) fn assembled<'a>(frames: impl IntoIterator<Item = &'a Frame>) -> Stri
     lines.join("\n")
 }
 
-/// Checks that whoever comes back behind any id that a client got has in the end what the client has.
+/// Checks that a follower that continues behind any id that a client got has in the end what the client has.
 pub(crate) async fn continues(scenes: &[&Scene], path: &str, all: &[Frame]) {
     for (idx, frame) in all.iter().enumerate().take(all.len() - 1) {
         for scene in scenes {

@@ -156,7 +156,7 @@ pub(crate) async fn frames(answer: Response, most: usize) -> Vec<Frame> {
     Listener::new(answer).hear(|it| it.len() >= most).await
 }
 
-/// Somebody who listens to a stream of events.
+/// A client that listens to a stream of events.
 pub(crate) struct Listener {
     answer: Response,
     text: String,
@@ -207,7 +207,7 @@ pub(crate) fn told(frames: &[Frame]) -> String {
     frames.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Checks that whoever comes back behind any of the events is told exactly the rest.
+/// Checks that a follower that continues behind any of the events is told exactly the rest.
 pub(crate) async fn resumes(scene: &Scene, path: &str, all: &[Frame]) {
     for (idx, frame) in all.iter().enumerate().take(all.len().saturating_sub(1)) {
         let id = frame.id.as_deref().unwrap();

@@ -123,7 +123,7 @@ fn node() -> Option<(OsString, Vec<OsString>)> {
     Some(("node".into(), vec![script("chat.mjs").into(), folder]))
 }
 
-#[allow(clippy::print_stdout, reason = "whoever runs the test should see that nothing was checked")]
+#[allow(clippy::print_stdout, reason = "the person who runs the test should see that nothing was checked")]
 pub(crate) fn given(variable: &str) -> Option<OsString> {
     let value = std::env::var_os(variable);
     if value.is_none() {
