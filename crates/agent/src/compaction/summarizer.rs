@@ -44,7 +44,8 @@ pub(crate) struct ModelSummarizer(pub(crate) Arc<dyn Model>);
 
 impl Summarizer for ModelSummarizer {
     fn summarize(&self, call: SummaryCall) -> BoxFuture<'static, Result<Summarized, BoxError>> {
-        let mut stream = self.0.stream(ModelCall { request: call.request, cache_key: Some(call.thread), encoded: None });
+        let mut stream =
+            self.0.stream(ModelCall { request: call.request, cache_key: Some(call.thread), encoded: None });
         Box::pin(async move {
             while let Some(delta) = stream.next().await {
                 if let Delta::Done(answer) = delta? {

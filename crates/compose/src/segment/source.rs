@@ -129,11 +129,9 @@ impl Source {
     /// Returns the notation.
     pub(crate) fn notation(&self) -> Cow<'_, str> {
         let id: &str = match self {
-            Source::Prompt
-            | Source::User
-            | Source::InFlight
-            | Source::Instructions
-            | Source::CallSite => return self.kind().into(),
+            Source::Prompt | Source::User | Source::InFlight | Source::Instructions | Source::CallSite => {
+                return self.kind().into();
+            }
             Source::At { kind, position } => return format!("{}[{position}]", kind.as_str()).into(),
             Source::Noted(notation) => return (&**notation).into(),
             Source::Output => "output",

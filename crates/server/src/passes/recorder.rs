@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use contexture_agent::{Called, Calling, Watcher};
 use contexture_history::Timestamp;
-use contexture_session::{Journal, SessionId, SessionKey, Store, StoreError, Tenant, ThreadKey, Time};
 use contexture_model::WireRequest;
+use contexture_session::{Journal, SessionId, SessionKey, Store, StoreError, Tenant, ThreadKey, Time};
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::task::TaskTracker;
