@@ -12,7 +12,7 @@ use contexture_wire::Catalogue;
 
 use crate::checks::{ConstraintCheck, GuardrailCheck};
 use crate::compaction::{CompactionConfig, Summarizer};
-use crate::ports::{InPlace, Offload, Secrets, Watcher};
+use crate::ports::{InPlace, KnowledgeBases, Offload, Secrets, Watcher};
 use crate::tools::{CallLimits, Layer, LayerKind, Middleware, OwnTools, Tool, ToolRefused, Toolbox};
 
 /// The configuration of an agent.
@@ -63,6 +63,7 @@ pub(crate) struct Inner {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) summarizer: Option<Arc<dyn Summarizer>>,
     pub(crate) watcher: Option<Arc<dyn Watcher>>,
+    pub(crate) knowledge: Option<Arc<dyn KnowledgeBases>>,
     pub(crate) offload: Arc<dyn Offload>,
     pub(crate) time: Arc<dyn Time>,
     pub(crate) secrets: Arc<dyn Secrets>,
@@ -100,6 +101,7 @@ impl Agent {
                 model: Arc::new(model),
                 summarizer: None,
                 watcher: None,
+                knowledge: None,
                 offload: Arc::new(InPlace),
                 time,
                 secrets: Arc::new(secrets),
@@ -172,6 +174,12 @@ impl AgentBuilder {
     /// Sets the watcher that is notified of every model call.
     pub fn watcher(mut self, watcher: impl Watcher + 'static) -> Self {
         self.inner.watcher = Some(Arc::new(watcher));
+        self
+    }
+
+    /// Sets where the knowledge bases are that runs name.
+    pub fn knowledge(mut self, bases: impl KnowledgeBases + 'static) -> Self {
+        self.inner.knowledge = Some(Arc::new(bases));
         self
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use contexture_history::{Body, Item, Visibility};
-use contexture_message::ToolCall;
+use contexture_message::{Message, ToolCall};
 use contexture_session::NewItem;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -19,6 +19,14 @@ pub(crate) const BESIDE: &str = "contexture.beside";
 /// Returns the item that records an event.
 pub(crate) fn event_record(event: &Event) -> NewItem {
     NewItem::application(EVENT, json!(event)).visibility(Visibility::NONE)
+}
+
+/// Returns the event that an item records.
+pub(crate) fn recorded_event(item: &Item) -> Option<Event> {
+    match &item.body {
+        Body::Application(it) if it.kind == EVENT => Event::deserialize(&it.value).ok(),
+        _ => None,
+    }
 }
 
 /// Whether an item records what an event adds to the next one.
@@ -47,6 +55,12 @@ impl Beside {
         let item = || NewItem::application(BESIDE, json!(self)).visibility(Visibility::NONE);
         (*self != Self::default()).then(item)
     }
+}
+
+/// Returns the event that tells what an answer cites, if it cites anything.
+pub(crate) fn citations_event(message: &Message) -> Option<Event> {
+    let citations = message.citations();
+    (!citations.is_empty()).then_some(Event::Citations { citations })
 }
 
 /// Returns the event of a call.

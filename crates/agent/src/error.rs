@@ -32,6 +32,12 @@ pub enum AgentError {
         /// The name of the tool.
         tool: String,
     },
+    /// The run names a knowledge base that does not exist. Nothing was written.
+    #[error("there is no knowledge base `{base}`")]
+    NoSuchBase {
+        /// The name of the base.
+        base: String,
+    },
     /// The prompt offers a tool that nothing can run. The model was not called, and nothing was written.
     #[error(
         "nothing can run the tool `{tool}` that the prompt offers: give it with its function, or as the agent's executor"
@@ -110,6 +116,7 @@ impl AgentError {
             AgentError::Approval(err) => err.code(),
             AgentError::ClientTool(err) => err.code(),
             AgentError::NoSuchTool { .. } | AgentError::NoExecutor { .. } => ErrorCode::ToolUnknown,
+            AgentError::NoSuchBase { .. } => ErrorCode::UnknownEntry,
             AgentError::NoModel => ErrorCode::ModelMissing,
             AgentError::Blocked { .. } => ErrorCode::GuardrailBlocked,
             AgentError::Constraints { .. } => ErrorCode::ConstraintFailed,

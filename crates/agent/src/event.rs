@@ -3,7 +3,7 @@
 use contexture_compose::PrefixChange;
 use contexture_history::TurnStatus;
 use contexture_history::compaction::{Strategy, Trigger};
-use contexture_message::{Tokens, ToolCall, ToolOutput, Usage};
+use contexture_message::{Citation, Tokens, ToolCall, ToolOutput, Usage};
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,15 @@ pub enum Event {
         /// The next piece of thinking.
         text: String,
     },
+    /// What the answer cites. It follows the text of the answer.
+    #[serde(rename = "citations")]
+    Citations {
+        /// The citations, with spans in the whole text of the answer.
+        citations: Vec<Citation>,
+    },
+    /// A check reports about the final answer.
+    #[serde(rename = "check.report")]
+    CheckReport(CheckReport),
     /// The model calls a tool.
     #[serde(rename = "tool.call")]
     ToolCall {
@@ -211,6 +220,15 @@ pub enum Made {
     LeftOut,
     /// The range itself: nothing was changed.
     Unchanged,
+}
+
+/// What a check reports about an answer that was accepted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckReport {
+    /// The check, such as `constraint:grounding`.
+    pub source: String,
+    /// The report, in the form of the check.
+    pub report: Value,
 }
 
 /// A warning about a run that continued.

@@ -30,18 +30,18 @@ mod turn;
 
 pub use agent::{Agent, AgentBuilder, AgentConfig};
 pub use checks::{
-    Checked, ConstraintCheck, GuardrailCheck, GuardrailVerdict, check_constraint, check_guardrail,
-    constraint, guardrail,
+    CheckOutcome, Checked, ConstraintCheck, GuardrailCheck, GuardrailVerdict, check_constraint,
+    check_guardrail, constraint, guardrail,
 };
 pub use compaction::{CompactionConfig, Summarized, Summarizer, SummaryCall};
 pub use error::{AgentError, ApprovalError, ClientToolError, ConstraintFailure};
-pub use event::{ApprovalRequest, CompactionReport, Event, Made, Remark, RunsOn};
+pub use event::{ApprovalRequest, CheckReport, CompactionReport, Event, Made, Remark, RunsOn};
 pub use outcome::{Ended, Outcome};
-pub use ports::{Called, Calling, InPlace, Offload, Piece, Secrets, Watcher};
+pub use ports::{Called, Calling, InPlace, KnowledgeBases, Offload, Piece, Secrets, Watcher};
 pub use relief::CompactRequest;
 pub use request::resolve_reminded;
 pub use run::Run;
-pub use spec::{AnswerRequest, ResumePolicy, RunRequest, RunSpec};
+pub use spec::{AnswerRequest, KnowledgeRequest, ResumePolicy, RunRequest, RunSpec};
 pub use tokio_util::sync::CancellationToken;
 pub use told::{EventView, ends_turn, is_answer};
 pub use tool_call::{ToolCallError, ToolRequest};

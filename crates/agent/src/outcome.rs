@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use contexture_compose::Pass;
 use contexture_history::{TurnNo, TurnStatus};
-use contexture_message::{Message, ToolCall, Usage};
+use contexture_message::{Citation, Message, ToolCall, Usage};
 use contexture_session::ThreadId;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::AgentError;
-use crate::event::{ApprovalRequest, CompactionReport, Remark};
+use crate::event::{ApprovalRequest, CheckReport, CompactionReport, Remark};
 
 /// The outcome of a run.
 #[derive(Clone, Debug)]
@@ -27,6 +27,10 @@ pub struct Outcome {
     pub message: Option<Arc<Message>>,
     /// The structured answer, if the prompt has an output schema and the model answered.
     pub output: Option<Value>,
+    /// What the answer cites, with spans in its text. The message has the same citations in its parts.
+    pub citations: Vec<Citation>,
+    /// What checks report about the answer.
+    pub reports: Vec<CheckReport>,
     /// The number of model calls.
     pub steps: u32,
     /// The total usage of all calls.

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use contexture_compose::{BoxFuture, Pass, Reconciliation};
+use contexture_compose::{BoxFuture, Entry, Pass, Reconciliation};
 use contexture_history::TurnNo;
 use contexture_message::{StopReason, Usage};
 use contexture_model::WireRequest;
 use contexture_session::{Thread, UnfinishedText};
 use futures::channel::oneshot;
+
+use crate::spec::KnowledgeRequest;
 
 /// Generates unguessable secrets.
 pub trait Secrets: Send + Sync {
@@ -43,6 +45,12 @@ impl Offload for InPlace {
     fn run(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()> {
         Box::pin(async move { work() })
     }
+}
+
+/// Finds the knowledge bases that runs name.
+pub trait KnowledgeBases: Send + Sync {
+    /// Returns the entry that searches as a run asks, or the first name that is not one of a base.
+    fn entry(&self, request: &KnowledgeRequest) -> Result<Entry, String>;
 }
 
 /// Is notified of every model call of an agent as it happens. Implementations must not block.

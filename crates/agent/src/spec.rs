@@ -5,6 +5,7 @@ use std::sync::Arc;
 use contexture_compose::{InlineBlock, Scope};
 use contexture_message::{Message, Settings, ToolDefinition, ToolOutput};
 use contexture_session::{NewItem, Policy};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +34,23 @@ pub struct RunSpec {
     /// unchanged: these are kept only in the hidden records of sent requests and suspended turns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Arc<str>>,
+    /// What to search for before the first call. The snippets become part of the hidden envelope of the user's message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub knowledge: Option<KnowledgeRequest>,
+}
+
+/// A search in knowledge bases that a run asks for, beside those of its prompt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KnowledgeRequest {
+    /// The names of the bases. One that does not exist is an error, raised before anything is written.
+    pub bases: Vec<String>,
+    /// The words to search for; by default the user's text with the last turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
+    /// How many snippets at most, of all bases together; by default 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<usize>,
 }
 
 /// One run of a prompt: its parameters, and how the turn begins.
@@ -111,6 +129,12 @@ impl RunRequest {
     #[must_use]
     pub fn tools(self, tools: Vec<String>) -> Self {
         self.with(|it| it.spec.tools = tools)
+    }
+
+    /// Searches knowledge bases before the first call.
+    #[must_use]
+    pub fn knowledge(self, knowledge: KnowledgeRequest) -> Self {
+        self.with(|it| it.spec.knowledge = Some(knowledge))
     }
 
     /// Sets system instructions for this run only.

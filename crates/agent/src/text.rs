@@ -8,7 +8,11 @@ pub(crate) fn with_text(message: Message, text: String) -> Message {
     let content = message.content.into_iter().filter_map(|it| match it {
         Part::Text { .. } => text.take(),
         Part::Thinking(_) => None,
-        part @ (Part::Image(_) | Part::File(_) | Part::ToolCall(_) | Part::ToolResult(_)) => Some(part),
+        part @ (Part::Image(_)
+        | Part::File(_)
+        | Part::Evidence(_)
+        | Part::ToolCall(_)
+        | Part::ToolResult(_)) => Some(part),
     });
     let mut content: Vec<Part> = content.collect();
     content.extend(text);
@@ -19,7 +23,12 @@ pub(crate) fn with_text(message: Message, text: String) -> Message {
 pub(crate) fn calls_of(message: &Message) -> impl Iterator<Item = &ToolCall> {
     message.content.iter().filter_map(|it| match it {
         Part::ToolCall(call) => Some(call),
-        Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolResult(_) => None,
+        Part::Text { .. }
+        | Part::Image(_)
+        | Part::File(_)
+        | Part::Evidence(_)
+        | Part::Thinking(_)
+        | Part::ToolResult(_) => None,
     })
 }
 

@@ -7,7 +7,7 @@ use contexture_message::{Message, Part, Role, ToolCall};
 use contexture_session::ThreadId;
 use serde::Deserialize as _;
 
-use crate::beside::{BESIDE, Beside, EVENT, call_event};
+use crate::beside::{BESIDE, Beside, EVENT, call_event, citations_event};
 use crate::event::{ApprovalRequest, Event};
 use crate::turn::{Attempt, answer_in, requested_approval};
 
@@ -77,11 +77,22 @@ pub fn ends_turn(item: &Item) -> Option<TurnStatus> {
 }
 
 fn answer_events(message: &Message, beside: &Beside) -> Vec<Event> {
+    let mut events = spoken_events(message, beside);
+    events.extend(citations_event(message));
+    events
+}
+
+fn spoken_events(message: &Message, beside: &Beside) -> Vec<Event> {
     let event = |part: &Part| match part {
-        Part::Text { text } if !text.is_empty() => Some(Event::TextDelta { text: text.clone() }),
+        Part::Text { text, .. } if !text.is_empty() => Some(Event::TextDelta { text: text.clone() }),
         Part::Thinking(it) if !it.text.is_empty() => Some(Event::ThinkingDelta { text: it.text.clone() }),
         Part::ToolCall(call) => Some(call_event(call, beside.on_client.contains(&call.id))),
-        Part::Text { .. } | Part::Thinking(_) | Part::Image(_) | Part::File(_) | Part::ToolResult(_) => None,
+        Part::Text { .. }
+        | Part::Thinking(_)
+        | Part::Image(_)
+        | Part::File(_)
+        | Part::Evidence(_)
+        | Part::ToolResult(_) => None,
     };
     message.content.iter().filter_map(event).collect()
 }
@@ -99,8 +110,8 @@ fn results(message: &Message, mut beside: Beside) -> Vec<Event> {
 
 fn application_events(item: &Item) -> Vec<Event> {
     if let Some(attempt) = Attempt::of(&item.body) {
-        let shown =
-            if attempt.is_shown { answer_events(&attempt.message, &Beside::default()) } else { Vec::new() };
+        let spoken = || spoken_events(&attempt.message, &Beside::default());
+        let shown = if attempt.is_shown { spoken() } else { Vec::new() };
         let discarded = Event::AttemptDiscarded { reason: attempt.feedback };
         return shown.into_iter().chain([discarded]).collect();
     }

@@ -4,6 +4,7 @@
 //! (`jobs::api`) and as a plain loop on the raw tokenizer library (`jobs::floors`). Both must give the same answer.
 //! [`data`] reads the files that the jobs are defined on; [`sample`] generates data of the same kinds.
 //!
+//! [`knowledge`] measures search beside SQLite's own.
 //! Three benchmarks have no floor: [`replay`] compares how well conversations use provider caches, [`serve`] puts load
 //! on a whole server, [`flows`] runs flows. Only [`measure`] reads a clock; arguments, environment and printing are in
 //! the binary.
@@ -12,6 +13,7 @@ pub mod data;
 mod error;
 pub mod flows;
 mod jobs;
+pub mod knowledge;
 pub mod measure;
 pub mod replay;
 pub mod sample;

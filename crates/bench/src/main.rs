@@ -23,6 +23,8 @@ usage:
   contexture-bench floor JOB N       run its floor
   contexture-bench compare [--json]  run all jobs and floors in turns, print a table
   contexture-bench serve N [TURNS]   let N sessions run TURNS turns together (default 5000) over HTTP, print one line of JSON
+  contexture-bench quality [FOLDER]  measure search on the public sets in a folder (default ../shared/data), beside FTS5
+  contexture-bench knowledge N       index about N chunks on SQLite and search them, beside FTS5
   contexture-bench flow N            run flows of N trivial nodes in memory, print what a node costs
   contexture-bench waiting-runs N [sqlite]   let N runs of a chat wait, in memory or on SQLite, print what they hold
   contexture-bench cache N [WINDOW]  replay N turns on simulated provider caches, with requests of at most WINDOW
@@ -69,6 +71,9 @@ fn main() -> ExitCode {
         ["cache"] => Err("say how many turns".into()),
         ["cache", n] => cache(n, None),
         ["cache", n, window] => cache(n, Some(window)),
+        ["quality"] => quality(None),
+        ["quality", folder] => quality(Some(folder)),
+        ["knowledge", n] => knowledge(n),
         ["flow", n] => flow(n),
         ["waiting-runs", n] => waiting_runs(n, None),
         ["waiting-runs", n, "sqlite"] => waiting_runs(n, Some(&store_place())),
@@ -156,6 +161,22 @@ fn cache(n: &str, window: Option<&str>) -> Result<(), Box<dyn Error>> {
     let report = replay(&Scene::new(&conversation), &config)?;
     eprint!("{report}");
     println!("{}", report.to_json());
+    Ok(())
+}
+
+/// Measures how good search is.
+fn quality(folder: Option<&str>) -> Result<(), Box<dyn Error>> {
+    let folder = Path::new(folder.unwrap_or("../shared/data"));
+    let quality = contexture_bench::knowledge::quality(folder, &store_place().scratch)?;
+    eprint!("{quality}");
+    println!("{}", quality.to_json());
+    Ok(())
+}
+
+/// Measures how fast indexing and searching are.
+fn knowledge(n: &str) -> Result<(), Box<dyn Error>> {
+    let n = n.parse().map_err(|_| format!("`{n}` is not a number of chunks"))?;
+    println!("{}", contexture_bench::knowledge::speed(n, &store_place().scratch)?);
     Ok(())
 }
 

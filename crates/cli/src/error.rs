@@ -283,6 +283,7 @@ impl From<AgentError> for Failure {
             | AgentError::ClientTool(_)
             | AgentError::NoModel
             | AgentError::NoSuchTool { .. }
+            | AgentError::NoSuchBase { .. }
             | AgentError::NoAnswer { .. }
             | AgentError::Panicked
             | AgentError::Blocked { .. } => failure,

@@ -6,7 +6,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use contexture_agent::{CompactionReport, Event, Made, Outcome};
-use contexture_message::{ToolOutput, Usage};
+use contexture_message::{Citation, ToolOutput, Usage};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -167,6 +167,8 @@ impl Voice {
             Event::ContextCompactionEnd(report) | Event::Compaction(report) => {
                 self.aside(&compaction_line(report), !report.accepted);
             }
+            // The sources are listed below the answer, once it stands.
+            Event::Citations { .. } | Event::CheckReport(_) => {}
             Event::ContextUsage { .. } | Event::ThinkingDelta { .. } => {}
         }
     }
@@ -243,6 +245,10 @@ impl Voice {
             }
             self.release();
             self.end_line();
+            for line in sources(&outcome.citations) {
+                let line = cut(&one_line(&line), self.screen.width);
+                drop(writeln!(anstream::stderr(), "{}", paint(DIM, &visible(&line))));
+            }
             if io::stderr().is_terminal() && outcome.steps > 0 {
                 drop(writeln!(anstream::stderr(), "{}", paint(DIM, &totals(outcome))));
             }
@@ -276,6 +282,26 @@ fn shown(output: &ToolOutput) -> (String, bool) {
         }
         ToolOutput::Content(parts) => (serde_json::to_value(parts).unwrap_or(Value::Null).to_string(), false),
     }
+}
+
+/// Returns the sources of an answer, one line each, in the order in which they are cited first.
+fn sources(citations: &[Citation]) -> Vec<String> {
+    let mut cited: Vec<(&Citation, Vec<&str>)> = Vec::new();
+    for citation in citations {
+        let quote = citation.quote.as_deref();
+        match cited.iter_mut().find(|(it, _)| it.chunk == citation.chunk && it.source == citation.source) {
+            Some((_, quotes)) => quotes.extend(quote.filter(|it| !quotes.contains(it))),
+            None => cited.push((citation, quote.into_iter().collect())),
+        }
+    }
+    let line = |(idx, (citation, quotes)): (usize, (&Citation, Vec<&str>))| {
+        let Citation { source, chunk, .. } = citation;
+        let place = if source == chunk { source.clone() } else { format!("{source} [{chunk}]") };
+        let quotes: Vec<String> = quotes.iter().map(|it| format!("“{it}”")).collect();
+        let quotes = if quotes.is_empty() { String::new() } else { format!(": {}", quotes.join(", ")) };
+        format!("{}. {place}{quotes}", idx + 1)
+    };
+    cited.into_iter().enumerate().map(line).collect()
 }
 
 /// Describes the result of a compaction in one line.

@@ -5,13 +5,14 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
 use crate::error::{Exit, Failure};
-use crate::terminal::Screen;
-use crate::terminal::paint::{DIM, YELLOW, paint, visible};
-use crate::terminal::type_ahead;
+use crate::terminal::bar::gauge;
+use crate::terminal::paint::{DIM, YELLOW, cut, paint, visible};
+use crate::terminal::{Screen, columns, type_ahead};
 
 /// The reply of a command.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -114,6 +115,43 @@ pub(crate) fn warn(message: &str) {
 /// Prints a dim progress line for people.
 pub(crate) fn aside(text: &str) {
     let _ = writeln!(anstream::stderr(), "{}", paint(DIM, &visible(text)));
+}
+
+/// How wide the bar of a progress line is.
+const BAR: usize = 24;
+
+/// One line on a terminal that shows how far long work is. It is gone when the work is done; a pipe never sees it.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    screen: Screen,
+    is_shown: AtomicBool,
+}
+
+impl Progress {
+    pub(crate) fn new(screen: Screen) -> Self {
+        Self { screen, is_shown: AtomicBool::new(false) }
+    }
+
+    /// Shows that `done` of `total` are done.
+    pub(crate) fn show(&self, done: u64, total: u64, text: &str) {
+        if !io::stderr().is_terminal() {
+            return;
+        }
+        let (part, whole) =
+            (u32::try_from(done).unwrap_or(u32::MAX), u32::try_from(total).unwrap_or(u32::MAX));
+        let (full, empty) = gauge(Screen { terminal: true, ..self.screen }, part, whole, BAR);
+        let line = cut(&format!("{full}{empty} {done}/{total} {}", visible(text)), columns());
+        self.is_shown.store(true, Ordering::Relaxed);
+        drop(write!(anstream::stderr(), "\r\u{1b}[K{}", paint(DIM, &line)));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.is_shown.load(Ordering::Relaxed) {
+            drop(write!(io::stderr(), "\r\u{1b}[K"));
+        }
+    }
 }
 
 /// Echoes a line that was typed ahead, as if it were typed now.

@@ -13,13 +13,17 @@ use crate::clock;
 use crate::error::Failure;
 use crate::output;
 use crate::read;
+use crate::setup::knowledge;
 use crate::setup::models;
 use crate::setup::root;
 use crate::setup::runtime;
+use crate::setup::store::{self, Place};
 
 /// The setup that all passes of one prompt share.
 pub(crate) struct Passes<'a> {
     project: Project,
+    /// The store of the project, which may have knowledge bases.
+    place: Place,
     id: &'a str,
     call: &'a CallArgs,
     history: Vec<Turn>,
@@ -30,9 +34,10 @@ impl<'a> Passes<'a> {
     /// Opens the project and reads what the arguments refer to.
     pub(crate) fn of(id: &'a str, call: &'a CallArgs, globals: &Globals) -> Result<Self, Failure> {
         let scope = scope(&call.scope, call.session.as_deref())?;
-        let project = root::open(globals)?;
+        let (project, dir) = root::open_with_dir(globals)?;
+        let place = store::parse(&project.config().store.url, &dir)?;
         let history = call.history.as_deref().map_or(Ok(Vec::new()), read::turns)?;
-        Ok(Self { project, id, call, history, scope })
+        Ok(Self { project, place, id, call, history, scope })
     }
 
     /// Resolves the prompt for an input.
@@ -59,8 +64,11 @@ impl<'a> Passes<'a> {
             options = options.user_message(text);
         }
         options.engine = Some(contexture::engine());
-        let pass = resolve_reminded(prompt, options, &call.reminders);
-        runtime::block_on(pass)?.map_err(|err| self.project.error(&err).into())
+        runtime::block_on(async {
+            knowledge::provide_existing(&self.project, &self.place).await?;
+            let pass = resolve_reminded(prompt, options, &call.reminders).await;
+            pass.map_err(|err| self.project.error(&err).into())
+        })?
     }
 
     fn prompt(&self) -> Result<&Prompt, Failure> {

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture::SystemHttp;
+use contexture::AskClient;
+use contexture::knowledge::pipeline::AskModel;
 use contexture_agent::{Agent, AgentBuilder, AgentConfig, AgentError, CompactRequest, RunRequest, RunSpec};
 use contexture_compose::{Pass, Prompt, Scope};
 use contexture_message::{ErrorCode, Message, Settings};
-use contexture_project::{Config, InMemory, Project};
+use contexture_project::{Config, InMemory, KnowledgePorts, Project};
 use contexture_session::{
     Session, SessionConfig, SessionError, SessionId, Sessions, StoreError, Tenant, Thread,
 };
@@ -19,10 +20,11 @@ use crate::args::{Globals, ResolveArgs, TalkArgs};
 use crate::error::Failure;
 use crate::pass;
 use crate::read;
+use crate::setup::knowledge;
 use crate::setup::models::{self, Models};
 use crate::setup::root;
 use crate::setup::runtime;
-use crate::setup::store::{self, Missing, Place, open_store};
+use crate::setup::store::{self, Missing, Opened, Place, open_all};
 use crate::setup::telemetry::{self, Telemetry};
 
 /// The default prompt of `chat`, for projects that have none.
@@ -95,8 +97,17 @@ impl Stage {
         let tenant = tenant.map(Tenant::parse).transpose()?.unwrap_or_default();
         let config = session_config(self.config());
         let ports = contexture::session_ports(self.model_of(None).as_deref());
-        let store = open_store(place, missing).await?;
+        let Opened { store, sources, .. } = open_all(place, missing).await?;
+        if *place != Place::Memory {
+            self.project
+                .provide_knowledge(KnowledgePorts { store: Some(sources), ..self.project.knowledge_ports() });
+        }
         Ok(Sessions::new(store, ports, config).of_tenant(tenant))
+    }
+
+    /// Lets a turn without a session search the bases of the store.
+    pub(crate) async fn open_knowledge(&self, args: &TalkArgs) -> Result<(), Failure> {
+        knowledge::provide_existing(&self.project, &self.place(args)?).await
     }
 
     /// Returns the model that a turn would call: that of the arguments, the thread, the prompt or the configuration.
@@ -193,7 +204,8 @@ async fn next_turn(
     let own = prompt.definition().model.as_deref().or(config.model.default.as_deref());
     let model = models::named(&call.model, own);
     let ports = contexture::session_ports(model.as_deref().or(own));
-    let store = open_store(&place, Missing::Refuse).await?;
+    let Opened { store, sources, .. } = open_all(&place, Missing::Refuse).await?;
+    project.provide_knowledge(KnowledgePorts { store: Some(sources), ..project.knowledge_ports() });
     let sessions = Sessions::new(store, ports, session_config(config)).of_tenant(tenant);
     let Some(stored) = existing(&sessions, session).await? else { return Ok(None) };
     let agent = agent_builder(&project, &Models::of(config, models::variable)?)?
@@ -271,15 +283,23 @@ pub(crate) fn agent_builder(project: &Project, models: &Models) -> Result<AgentB
         compaction: project.config().compaction.clone(),
         ..AgentConfig::default()
     };
-    let mut builder = contexture::agent(models.client()?)
+    let client = models.client()?;
+    let mut builder = contexture::agent(client.clone())
         .config(config)
+        .knowledge(project.knowledge().clone())
         .catalogue(project.catalogue().clone())
         .engine(contexture::engine());
     let tools = project.tools()?;
-    if !tools.is_empty() {
-        let http = SystemHttp::new(models.proxies(), None, models::variable);
-        let http = http.map_err(|err| Failure::new(ErrorCode::RuntimeFailed, err.to_string()))?;
-        let http: Arc<dyn contexture_agent::HttpCaller> = Arc::new(http);
+    if !tools.is_empty() || !project.knowledge().is_empty() {
+        let http = knowledge::http(models)?;
+        let asked = project.config().model.default.clone();
+        let asked = asked.map(|it| Arc::new(AskClient::new(client, it)) as Arc<dyn AskModel>);
+        project.provide_knowledge(KnowledgePorts {
+            http: Some(Arc::clone(&http)),
+            clock: Some(contexture::engine().clock),
+            model: asked,
+            ..project.knowledge_ports()
+        });
         for tool in tools {
             let tool = tool.into_agent_tool(Arc::clone(&http));
             builder = builder

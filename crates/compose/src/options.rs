@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cache::{EditDecision, Sent};
-use crate::define::{Budget, ContextProvider, InlineBlock, ModelLimits, Scope};
+use crate::define::{Budget, ContextProvider, Entry, InlineBlock, ModelLimits, Scope};
 use crate::evaluated::Reuse;
 use crate::ports::Engine;
 use crate::segment::SharedTool;
@@ -85,6 +85,8 @@ pub struct Additions {
     pub result_reader: Option<SharedTool>,
     /// Blocks of this request, for the envelope of the user message.
     pub blocks: Vec<InlineBlock>,
+    /// Entries of this request; they come after the prompt's own.
+    pub entries: Vec<Entry>,
     /// Context providers of this request; they come after the prompt's own.
     pub providers: Vec<ContextProvider>,
     /// Transforms of the history and the turn in flight for this request; they run after the prompt's own.
@@ -276,6 +278,13 @@ impl ResolveOptions {
     #[must_use]
     pub fn block(mut self, name: impl Into<String>, body: impl Into<String>) -> Self {
         self.additions.blocks.push(InlineBlock { name: name.into(), body: body.into(), order: 0 });
+        self
+    }
+
+    /// Adds an entry of this request.
+    #[must_use]
+    pub fn entry(mut self, entry: impl Into<Entry>) -> Self {
+        self.additions.entries.push(entry.into());
         self
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use contexture_history::Envelope;
 use contexture_history::neutral::neutralise;
 use contexture_message::{Message, Request, Role, Tokens, Usage};
 use serde_json::Value;
@@ -13,7 +14,7 @@ use crate::evaluated::{Evaluated, Reuse, ReuseExtent};
 use crate::options::ResolveOptions;
 use crate::segment::{Body, FrozenBody, Segment, SharedTool, Slot};
 use crate::stages::arrange::Arranged;
-use crate::stages::draft::{Extras, envelope_pieces};
+use crate::stages::draft::{Extras, envelope_of};
 use crate::stages::explain::{Explanation, explain};
 use crate::stages::record::record;
 use crate::stages::render::Rendered;
@@ -164,7 +165,7 @@ impl Pass {
         bodies.map(block).collect()
     }
 
-    /// Returns the text of this pass's `<system-context>` envelope without the tag, if it has one. If stored with the
+    /// Returns this pass's `<system-context>` envelope, if it has one. If stored with the
     /// turn's items, it replays the same bytes, see [`InFlightTurn::Recorded`](crate::InFlightTurn::Recorded).
     ///
     /// ```
@@ -173,13 +174,13 @@ impl Pass {
     ///
     /// let prompt = Prompt::builder("p").build()?;
     /// let pass = prompt.resolve(ResolveOptions::default().user_message("Hi").block("page", "7")).await?;
-    /// assert_eq!(pass.envelope().as_deref(), Some("<page>\n7\n</page>"));
+    /// assert_eq!(pass.envelope().unwrap().text, "<page>\n7\n</page>");
     /// # Ok::<(), contexture_compose::Error>(())
     /// # }).unwrap();
     /// ```
-    pub fn envelope(&self) -> Option<String> {
-        let pieces = envelope_pieces(&self.0.arranged.draft);
-        (!pieces.is_empty()).then(|| neutralise(&pieces.join("\n")).into_owned())
+    pub fn envelope(&self) -> Option<Envelope> {
+        let envelope = envelope_of(&self.0.arranged.draft)?;
+        Some(Envelope { text: neutralise(&envelope.text).into_owned(), ..envelope })
     }
 
     /// Returns what contributors added besides text and tools.

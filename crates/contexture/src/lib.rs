@@ -110,6 +110,7 @@
 //! |---|---|
 //! | `http` (default) | models, agents and sessions: `Client`, `agent`, `generate` |
 //! | `sqlite` (default) | sessions in an SQLite file |
+//! | `knowledge` (default) | knowledge bases: `retriever`, `pipeline` and `grounding` entries |
 //! | `postgres` | sessions in PostgreSQL |
 //! | `flow` | graphs of steps that survive their process: `flow_runtime` |
 //! | `project` | prompts and flows as files: `Project` |
@@ -118,6 +119,8 @@
 
 #[cfg(feature = "http")]
 mod agents;
+#[cfg(feature = "knowledge")]
+mod ask;
 #[cfg(feature = "http")]
 mod clock;
 #[cfg(feature = "project")]
@@ -137,14 +140,20 @@ mod threads;
 
 #[cfg(feature = "http")]
 pub use agents::agent;
+#[cfg(feature = "knowledge")]
+pub use ask::AskClient;
 #[cfg(feature = "http")]
 pub use clock::{SystemClock, engine};
 #[cfg(feature = "http")]
 pub use contexture_agent as agent;
+#[cfg(feature = "knowledge")]
+pub use contexture_capabilities as capabilities;
 pub use contexture_compose as compose;
 #[cfg(feature = "flow")]
 pub use contexture_flow as flow;
 pub use contexture_history as history;
+#[cfg(feature = "knowledge")]
+pub use contexture_knowledge as knowledge;
 pub use contexture_message as message;
 #[cfg(feature = "http")]
 pub use contexture_model as model;
@@ -187,6 +196,9 @@ mod docs {
     mod agents {}
     #[doc = include_str!("../../../docs/blocks.md")]
     mod blocks {}
+    #[cfg(feature = "knowledge")]
+    #[doc = include_str!("../../../docs/knowledge.md")]
+    mod knowledge {}
     #[doc = include_str!("../../../docs/providers.md")]
     mod providers {}
     #[doc = include_str!("../../../docs/sessions.md")]

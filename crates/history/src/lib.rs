@@ -26,7 +26,7 @@ mod window;
 
 pub use item::cost::item_cost;
 pub use item::fact::{Fact, FactKind};
-pub use item::wording::{envelope_part, interrupted};
+pub use item::wording::{envelope_parts, interrupted};
 pub use item::{
     Application, Archived, Body, Change, Cost, Envelope, EnvelopeTag, Item, ItemDocument, Seq, Strategy,
     Summary, SystemEvent, Timestamp, TurnNo, TurnStatus, Visibility,

@@ -266,7 +266,7 @@ pub(crate) fn has_media(part: &Part) -> bool {
         Part::ToolResult(result) => {
             matches!(&result.output, ToolOutput::Content(parts) if parts.iter().any(has_media))
         }
-        Part::Text { .. } | Part::Thinking(_) | Part::ToolCall(_) => false,
+        Part::Text { .. } | Part::Evidence(_) | Part::Thinking(_) | Part::ToolCall(_) => false,
     }
 }
 
@@ -284,7 +284,7 @@ pub(crate) fn noted(parts: &[Part]) -> Vec<Part> {
             }
             Some(Part::ToolResult(result))
         }
-        Part::Text { .. } | Part::Thinking(_) | Part::ToolCall(_) => Some(part.clone()),
+        Part::Text { .. } | Part::Evidence(_) | Part::Thinking(_) | Part::ToolCall(_) => Some(part.clone()),
     };
     parts.iter().filter_map(without).collect()
 }

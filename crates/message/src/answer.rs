@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Message, Part, Role, ToolCall};
+use crate::{Citation, Message, Part, Role, ToolCall};
 
 /// A model's answer to one request, independent of any provider's dialect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,19 +48,25 @@ impl Answer {
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.message.content.iter().filter_map(|it| match it {
             Part::ToolCall(call) => Some(call),
-            Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolResult(_) => {
-                None
-            }
+            Part::Text { .. }
+            | Part::Image(_)
+            | Part::File(_)
+            | Part::Evidence(_)
+            | Part::Thinking(_)
+            | Part::ToolResult(_) => None,
         })
     }
 
-    /// Returns the pieces in which the answer may arrive: one or two for each part, then the whole answer.
+    /// Returns the pieces in which the answer may arrive: those of each part, then the whole answer.
     pub fn deltas(&self) -> Vec<Delta> {
         let mut deltas = Vec::new();
         let mut index = 0;
         for part in &self.message.content {
             match part {
-                Part::Text { text } => deltas.push(Delta::Text(text.clone())),
+                Part::Text { text, citations } => {
+                    deltas.push(Delta::Text(text.clone()));
+                    deltas.extend(citations.iter().cloned().map(Delta::Citation));
+                }
                 Part::Thinking(thinking) if thinking.text.is_empty() => {}
                 Part::Thinking(thinking) => deltas.push(Delta::Thinking(thinking.text.clone())),
                 Part::ToolCall(call) => {
@@ -68,7 +74,7 @@ impl Answer {
                     deltas.push(Delta::Arguments { index, json: call.arguments.to_string() });
                     index += 1;
                 }
-                Part::Image(_) | Part::File(_) | Part::ToolResult(_) => {}
+                Part::Image(_) | Part::File(_) | Part::Evidence(_) | Part::ToolResult(_) => {}
             }
         }
         deltas.push(Delta::Done(Box::new(self.clone())));
@@ -155,8 +161,10 @@ fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delta {
-    /// More text.
+    /// More text. An empty piece between two others starts a new part.
     Text(String),
+    /// A citation of the text part that is being received. Its span counts from the start of that part.
+    Citation(Citation),
     /// More readable thinking.
     Thinking(String),
     /// The start of a tool call.

@@ -98,6 +98,7 @@ codes! {
     NotAcceptable = "not_acceptable" / NotAcceptable,
     RequestTimeout = "request_timeout" / RequestTimeout,
     AlreadyExists = "already_exists" / Conflict,
+    BaseReadOnly = "base_read_only" / Conflict,
     FileExists = "file_exists" / Conflict,
     MainThread = "main_thread" / Conflict,
     TurnNotSuspended = "turn_not_suspended" / Conflict,

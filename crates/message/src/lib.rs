@@ -7,6 +7,7 @@
 //! Nothing here calls a model, reads a file or knows a provider's JSON.
 
 mod answer;
+mod citation;
 mod error_code;
 mod json;
 mod media;
@@ -19,6 +20,7 @@ pub mod tokens;
 mod tool;
 
 pub use answer::{Answer, Delta, StopReason, Usage};
+pub use citation::{Citation, CitationOrigin, Evidence, RawCitation, Span};
 pub use error_code::{ErrorClass, ErrorCode};
 pub use json::{JsonFault, JsonFaultKind, json_fault};
 pub use media::{File, Image, MediaError, MediaSource};

@@ -3,7 +3,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::Part;
+use crate::{Citation, CitationOrigin, Part, Span};
 
 /// The role of a message's author.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
@@ -38,7 +38,7 @@ impl Role {
 
 /// One message of a conversation.
 ///
-/// `content` is written as a string if it is a single text part, and as a list of parts otherwise; both
+/// `content` is written as a string if it is a single text part without citations, and as a list of parts otherwise; both
 /// forms are read. Unknown fields are rejected by name, so that no data is lost silently.
 ///
 /// ```
@@ -102,18 +102,104 @@ impl Message {
     /// Returns all text parts joined.
     pub fn joined_text(&self) -> String {
         let texts = self.content.iter().filter_map(|it| match it {
-            Part::Text { text } => Some(text.as_str()),
-            Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => {
-                None
-            }
+            Part::Text { text, .. } => Some(text.as_str()),
+            Part::Image(_)
+            | Part::File(_)
+            | Part::Evidence(_)
+            | Part::Thinking(_)
+            | Part::ToolCall(_)
+            | Part::ToolResult(_) => None,
         });
         texts.collect()
+    }
+
+    /// Returns the citations of all text parts in order, without the form of the provider. Their spans count from the
+    /// start of the [joined text](Message::joined_text).
+    ///
+    /// ```
+    /// use contexture_message::{Citation, CitationOrigin, Message, Part, Role, Span};
+    ///
+    /// let cited = Citation::new("refunds.md", "handbook:12", CitationOrigin::Provider);
+    /// let text = "within 30 days".to_owned();
+    /// let parts = vec![Part::text("Return it "), Part::Text { text, citations: vec![cited] }];
+    /// let citations = Message::parts(Role::Assistant, parts).citations();
+    /// assert_eq!(citations[0].answer_span, Some(Span { start: 10, end: 24 }));
+    /// ```
+    pub fn citations(&self) -> Vec<Citation> {
+        let mut offset = 0;
+        let mut all = Vec::new();
+        for part in &self.content {
+            let Part::Text { text, citations } = part else { continue };
+            let whole = Span { start: 0, end: text.len() };
+            all.extend(citations.iter().map(|it| Citation {
+                answer_span: Some(it.answer_span.unwrap_or(whole).within(text).after(offset)),
+                raw: None,
+                ..it.clone()
+            }));
+            offset += text.len();
+        }
+        all
+    }
+
+    /// Replaces the citations. Their spans count from the start of the [joined text](Message::joined_text). One that the
+    /// provider returned keeps the provider's form, and so do those that are not in the new list: the provider expects
+    /// them back.
+    pub fn set_citations(&mut self, citations: Vec<Citation>) {
+        let mut old = Vec::new();
+        for (neutral, own) in self.citations().into_iter().zip(self.taken_citations()) {
+            old.extend(own.raw.map(|raw| (neutral, raw)));
+        }
+        for citation in citations {
+            let is_same =
+                |it: &Citation| it.answer_span == citation.answer_span && it.quote == citation.quote;
+            let is_of_provider = citation.origin == CitationOrigin::Provider;
+            let found = old.iter().position(|(it, _)| is_of_provider && is_same(it));
+            let raw = found.map(|it| old.remove(it).1);
+            self.cite(Citation { raw, ..citation });
+        }
+        old.into_iter().for_each(|(it, raw)| self.cite(Citation { raw: Some(raw), ..it }));
+    }
+
+    fn taken_citations(&mut self) -> Vec<Citation> {
+        let mut taken = Vec::new();
+        for part in &mut self.content {
+            if let Part::Text { citations, .. } = part {
+                taken.append(citations);
+            }
+        }
+        taken
+    }
+
+    /// Adds a citation whose span counts from the start of the [joined text](Message::joined_text). It goes to the part
+    /// in which the span begins; without a span it goes to the last text part. A message without text has no place for
+    /// it.
+    pub fn cite(&mut self, citation: Citation) {
+        let mut texts: Vec<(&mut String, &mut Vec<Citation>)> = Vec::new();
+        for part in &mut self.content {
+            if let Part::Text { text, citations } = part {
+                texts.push((text, citations));
+            }
+        }
+        let mut rest = citation.answer_span.map_or(usize::MAX, |it| it.start);
+        let n_texts = texts.len();
+        for (idx, (text, citations)) in texts.into_iter().enumerate() {
+            if rest < text.len() || idx + 1 == n_texts {
+                let offset = citation.answer_span.map_or(0, |it| it.start.saturating_sub(rest));
+                let local = |it: Span| {
+                    let span = Span { start: rest, end: it.end.saturating_sub(offset) };
+                    span.within(text)
+                };
+                let answer_span = citation.answer_span.map(local);
+                return citations.push(Citation { answer_span, ..citation });
+            }
+            rest = if rest == usize::MAX { rest } else { rest - text.len() };
+        }
     }
 
     /// Returns the text, if the message is a single text part.
     pub fn as_text(&self) -> Option<&str> {
         match self.content.as_slice() {
-            [Part::Text { text }] => Some(text),
+            [Part::Text { text, .. }] => Some(text),
             _ => None,
         }
     }
@@ -125,7 +211,7 @@ impl Message {
 
     /// Whether the message is empty: it has no parts, or only blank text.
     pub fn is_blank(&self) -> bool {
-        self.content.iter().all(|it| matches!(it, Part::Text { text } if text.trim().is_empty()))
+        self.content.iter().all(|it| matches!(it, Part::Text { text, .. } if text.trim().is_empty()))
     }
 }
 
@@ -135,7 +221,7 @@ fn content_schema(generator: &mut SchemaGenerator) -> Schema {
 
 fn write_content<S: Serializer>(content: &[Part], serializer: S) -> Result<S::Ok, S::Error> {
     match content {
-        [Part::Text { text }] => serializer.serialize_str(text),
+        [Part::Text { text, citations }] if citations.is_empty() => serializer.serialize_str(text),
         parts => parts.serialize(serializer),
     }
 }

@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
+use crate::citation::{Citation, Evidence};
 use crate::media::{File, Image};
 
 /// One part of a message. An unknown `type` is rejected by name.
@@ -15,11 +16,16 @@ pub enum Part {
     Text {
         /// The text itself.
         text: String,
+        /// What the text cites; only answers of a model have citations.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        citations: Vec<Citation>,
     },
     /// An image.
     Image(Image),
     /// A document or any other file.
     File(File),
+    /// A search result that the model may cite.
+    Evidence(Evidence),
     /// The model's thinking before its answer.
     Thinking(Thinking),
     /// A tool call by the model.
@@ -29,9 +35,9 @@ pub enum Part {
 }
 
 impl Part {
-    /// Returns a text part.
+    /// Returns a text part without citations.
     pub fn text(text: impl Into<String>) -> Self {
-        Part::Text { text: text.into() }
+        Part::Text { text: text.into(), citations: Vec::new() }
     }
 }
 
@@ -102,7 +108,7 @@ pub enum ToolOutput {
     ErrorText(String),
     /// The tool failed with a structured error.
     ErrorJson(Value),
-    /// Text, images and files.
+    /// Text, images, files and evidence.
     Content(Vec<Part>),
 }
 

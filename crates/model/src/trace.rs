@@ -135,8 +135,11 @@ fn shown_part(part: &Part) -> Value {
         }
     };
     match part {
-        Part::Text { text } => json!({"type": "text", "content": text}),
+        Part::Text { text, .. } => json!({"type": "text", "content": text}),
         Part::Thinking(thinking) => json!({"type": "reasoning", "content": thinking.text}),
+        Part::Evidence(it) => {
+            json!({"type": "evidence", "id": it.chunk, "source": it.source, "content": it.text})
+        }
         Part::Image(image) => media("image", &image.source, &image.media_type),
         Part::File(file) => media("document", &file.source, &file.media_type),
         Part::ToolCall(call) => {

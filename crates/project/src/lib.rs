@@ -14,6 +14,7 @@
 //! * `files` finds the files and holds their texts.
 //! * `source` turns a text into data with positions: front matter, trees, decoding, sections of the body.
 //! * `read` reads one file into a definition: prompts, contexts, blocks and what they have in common.
+//! * `knowledge` holds the bases that entries search.
 //! * `compile` reads all files and builds the prompts; `flows` does the same for flows.
 //! * `lint` adds warnings, and `project` is the API.
 
@@ -22,6 +23,7 @@ mod config;
 mod error;
 mod files;
 mod flows;
+mod knowledge;
 mod lint;
 mod project;
 mod read;
@@ -29,13 +31,14 @@ mod source;
 mod workspace;
 
 pub use config::{
-    CompactionConfig, Config, HistoryDefault, HistoryDefaults, HistoryWindow, LogFormat, ModelChoice,
-    ProviderConfig, ServerConfig, StoreConfig, TelemetryConfig,
+    BaseConfig, CompactionConfig, Config, EmbedderConfig, HistoryDefault, HistoryDefaults, HistoryWindow,
+    LogFormat, ModelChoice, ProviderConfig, RetrieverConfig, ServerConfig, StoreConfig, TelemetryConfig,
 };
 pub use contexture_template::did_you_mean;
 pub use error::{Fault, ProjectError};
 pub use files::{Files, FilesError, Folder, InMemory, MAX_FILE_BYTES};
 pub use flows::FlowParts;
+pub use knowledge::{BaseHome, KnowledgePorts, ProjectBase};
 pub use lint::{Level, Lint};
 pub use project::{Project, Reload};
 pub use read::tools::ProjectTool;

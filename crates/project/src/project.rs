@@ -6,9 +6,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use contexture_capabilities::Bases;
 use contexture_compose::tags::block_tag_name;
 use contexture_compose::{Block, ModelLimits, Prompt, ResolveOptions, TargetModel, full_name};
 use contexture_flow::Flow;
+use contexture_session::BaseId;
 use contexture_wire::Catalogue;
 
 use crate::compile::{Compiled, Previous, compile};
@@ -17,6 +19,7 @@ use crate::error::{Fault, Place, ProjectError, unknown};
 use crate::files::Sources;
 use crate::files::{CONFIG, Files, Folder};
 use crate::flows::{Before, FlowParts, Flows};
+use crate::knowledge::{BASES, Knowledge, KnowledgePorts, ProjectBase};
 use crate::lint::{Lint, lint};
 use crate::read::prompt_file::prompt_name;
 use crate::read::tools::ProjectTool;
@@ -54,6 +57,7 @@ pub struct Project {
     /// Keyed by path, such as `support/refund`.
     prompts: BTreeMap<String, ServedPrompt>,
     pub(crate) flows: Flows,
+    knowledge: Knowledge,
 }
 
 /// A prompt as [`Project::prompt`] returns it.
@@ -121,11 +125,12 @@ impl Project {
         let (sources, config) = read(&*files)?;
         let overrides = overrides(&config)?;
         let config = overridden(&config, &overrides)?;
-        let compiled = compile(&sources, &config, None);
+        let knowledge = Knowledge::new(&files, &sources, &config);
+        let compiled = compile(&sources, &config, &knowledge, None);
         let prompts = served(&compiled, &BTreeMap::new());
         let flows = Flows::compile(&sources, &compiled, FlowParts::default(), None);
         let catalogue = config.catalogue();
-        Ok(Project { files, sources, config, catalogue, overrides, compiled, prompts, flows })
+        Ok(Project { files, sources, config, catalogue, overrides, compiled, prompts, flows, knowledge })
     }
 
     /// Returns the nearest folder, starting at `start` and walking up, that has a `contexture.toml` or `prompts/`.
@@ -157,6 +162,34 @@ impl Project {
     /// Returns the tools that the project can run: the HTTP calls that prompts and contexts declare.
     pub fn tools(&self) -> Result<Vec<ProjectTool>, ProjectError> {
         self.compiled.tools()
+    }
+
+    /// Returns the knowledge bases: the folders below `knowledge/`, and those that the configuration names. An agent takes
+    /// them as the bases that runs can name.
+    pub fn knowledge(&self) -> &Bases {
+        self.knowledge.bases()
+    }
+
+    /// Returns the base with that name, to look after it. One that neither a folder nor the configuration names is the
+    /// tenant's own: it can be filled and searched, but prompts and turns can't name it.
+    pub fn base(&self, id: &BaseId) -> Arc<ProjectBase> {
+        self.knowledge.base(id)
+    }
+
+    /// Returns the names of the bases that are folders of the project, in order.
+    pub fn folder_bases(&self) -> Vec<BaseId> {
+        self.knowledge.folders()
+    }
+
+    /// Gives the bases what they need of the program: the store that keeps the index, HTTP, a model, an embedder. Without
+    /// a store, folders are indexed in memory when they are first searched. Survives reloads.
+    pub fn provide_knowledge(&self, ports: KnowledgePorts) {
+        self.knowledge.provide(ports);
+    }
+
+    /// Returns what the program gave to the bases so far.
+    pub fn knowledge_ports(&self) -> KnowledgePorts {
+        self.knowledge.ports()
     }
 
     /// Returns the prompt with that id or path. Fails with the faults of a broken prompt, or with an error that names
@@ -256,9 +289,13 @@ impl Project {
     pub fn reload(&mut self) -> Result<Reload, ProjectError> {
         let (sources, config) = read(&*self.files)?;
         let config = overridden(&config, &self.overrides)?;
-        let changes = sources.changes(&self.sources);
+        let mut changes = sources.changes(&self.sources);
+        let knowledge = self.knowledge.reloaded(&self.files, &sources, &config);
+        if !knowledge.has_same_bases(&self.knowledge) {
+            changes.insert(BASES.to_owned());
+        }
         let previous = Previous { compiled: &self.compiled, changes: &changes };
-        let compiled = compile(&sources, &config, Some(&previous));
+        let compiled = compile(&sources, &config, &knowledge, Some(&previous));
         let prompts = served(&compiled, &self.prompts);
         let before = Before { flows: &self.flows, changes: &changes };
         let flows = Flows::compile(&sources, &compiled, self.flows.parts.clone(), Some(&before));
@@ -275,7 +312,7 @@ impl Project {
         };
         self.catalogue = config.catalogue();
         (self.sources, self.config, self.compiled, self.prompts) = (sources, config, compiled, prompts);
-        self.flows = flows;
+        (self.flows, self.knowledge) = (flows, knowledge);
         Ok(reload)
     }
 

@@ -9,8 +9,8 @@ use contexture_compose::Scope;
 use contexture_flow::Runtime;
 use contexture_project::ServerConfig;
 use contexture_session::{
-    Documents, Names, SessionError, SessionId, SessionKey, Sessions, Store, StoreError, Thread, ThreadId,
-    Time,
+    Documents, Names, SessionError, SessionId, SessionKey, Sessions, SourceIndex, Store, StoreError, Thread,
+    ThreadId, Time,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +37,8 @@ pub(crate) struct Inner {
     /// The sessions of all tenants.
     pub(crate) sessions: Sessions,
     pub(crate) documents: Arc<dyn Documents>,
+    /// The knowledge bases of all tenants.
+    pub(crate) sources: Arc<dyn SourceIndex>,
     pub(crate) time: Arc<dyn Time>,
     pub(crate) names: Arc<dyn Names>,
     pub(crate) live: LiveAnswers,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use axum::Router;
 use contexture_flow::{Runtime, RuntimeConfig, RuntimeParts};
-use contexture_project::{Project, ServerConfig};
-use contexture_session::{Documents, Names, Sessions, StoreError, Time};
+use contexture_project::{KnowledgePorts, Project, ServerConfig};
+use contexture_session::{Documents, Names, Sessions, SourceIndex, StoreError, Time};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Inner};
@@ -36,6 +36,8 @@ pub struct Parts {
     pub sessions: Sessions,
     /// The documents beside the sessions, such as keys, in the same store.
     pub documents: Arc<dyn Documents>,
+    /// The knowledge bases, in the same store.
+    pub sources: Arc<dyn SourceIndex>,
     /// Provides the time.
     pub time: Arc<dyn Time>,
     /// Generates names.
@@ -51,7 +53,11 @@ pub struct Server {
 impl Server {
     /// Makes a server. Fails if the agent can't be made.
     pub fn new(parts: Parts) -> Result<Self, String> {
-        let Parts { project, agent, sessions, documents, time, names } = parts;
+        let Parts { project, agent, sessions, documents, sources, time, names } = parts;
+        project.provide_knowledge(KnowledgePorts {
+            store: Some(Arc::clone(&sources)),
+            ..project.knowledge_ports()
+        });
         let config = project.config().server.clone();
         let (store, live) = (sessions.store(), LiveAnswers::default());
         let metrics = Metrics::default();
@@ -85,6 +91,7 @@ impl Server {
             config,
             sessions,
             documents,
+            sources,
             time,
             names,
             live,

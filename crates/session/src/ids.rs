@@ -14,6 +14,9 @@ pub const MAX_ID_BYTES: usize = 200;
 /// How long the name of a thread may be: that of an isolated one begins with its session's, which may be as long as
 /// any.
 const MAX_THREAD_ID_BYTES: usize = 300;
+const MAX_BASE_ID_BYTES: usize = 64;
+/// Paths are long, and some databases can't find longer keys.
+const MAX_SOURCE_ID_BYTES: usize = 1_000;
 
 /// A name that can't be a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,6 +57,22 @@ fn check_session(what: &'static str, text: &str) -> Result<(), IdInvalid> {
         true => Err(IdInvalid { what, shown: text.chars().take(40).collect(), why: "it has a `/`" }),
         false => Ok(()),
     }
+}
+
+fn check_base(what: &'static str, text: &str) -> Result<(), IdInvalid> {
+    check_within(what, text, MAX_BASE_ID_BYTES, "it is longer than 64 bytes")?;
+    let is_allowed = |it: char| it.is_alphanumeric() || matches!(it, '-' | '_' | '.');
+    match text.chars().all(is_allowed) && !text.starts_with('.') {
+        true => Ok(()),
+        false => {
+            let why = "only letters, digits, `-`, `_` and `.` are allowed, and it must not begin with `.`";
+            Err(IdInvalid { what, shown: text.chars().take(40).collect(), why })
+        }
+    }
+}
+
+fn check_source(what: &'static str, text: &str) -> Result<(), IdInvalid> {
+    check_within(what, text, MAX_SOURCE_ID_BYTES, "it is longer than 1,000 bytes")
 }
 
 macro_rules! id {
@@ -118,6 +137,29 @@ id!(
     "thread id",
     check_thread
 );
+
+id!(
+    /// The name of a knowledge base within its tenant: letters, digits, `-`, `_` and `.`, so that it can stand in a
+    /// citation.
+    BaseId,
+    "knowledge base",
+    check_base
+);
+id!(
+    /// The name of a document within its knowledge base, such as its path in a folder or its URL.
+    SourceId,
+    "document id",
+    check_source
+);
+
+/// The key of a knowledge base.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BaseKey {
+    /// The owner.
+    pub tenant: Tenant,
+    /// The name of the base.
+    pub base: BaseId,
+}
 
 impl Default for Tenant {
     fn default() -> Self {

@@ -27,6 +27,7 @@ mod journal;
 mod live;
 mod log;
 mod memory;
+pub mod rank;
 mod sessions;
 pub mod store;
 mod thread;
@@ -34,7 +35,10 @@ mod view;
 
 pub use config::{Names, Policy, Ports, SessionConfig, Time};
 pub use error::SessionError;
-pub use ids::{DocumentKey, IdInvalid, MAX_ID_BYTES, SessionId, SessionKey, Tenant, ThreadId, ThreadKey};
+pub use ids::{
+    BaseId, BaseKey, DocumentKey, IdInvalid, MAX_ID_BYTES, SessionId, SessionKey, SourceId, Tenant, ThreadId,
+    ThreadKey,
+};
 pub use journal::{Journal, JournalRecord, record_item};
 pub use log::new_item::NewItem;
 pub use log::state::{ModelChoice, OpenTurn, State};
@@ -45,6 +49,10 @@ pub use store::documents::{Document, Documents};
 pub use store::error::StoreError;
 pub use store::guard::LeaseRow;
 pub use store::search::{Search, SearchHit};
+pub use store::sources::{
+    BaseHits, BaseInfo, BaseSettings, ChunkHit, ChunkNo, ChunkSelection, ChunkVector, NewChunk, NewSource,
+    SourceIndex, SourceInfo, StoredChunk,
+};
 pub use store::span::BackwardScan;
 pub use store::surely::append_surely;
 pub use store::{
@@ -52,7 +60,7 @@ pub use store::{
     LogKind, LogList, LogState, NewLog, NewSession, NewestTurns, SessionInfo, Span, Store, StoreFuture,
     ThreadInfo, UnfinishedText, Usage,
 };
-pub use store::{codec, documents, pages, search};
+pub use store::{codec, documents, pages, search, sources};
 pub use thread::Thread;
 pub use thread::archives::ArchiveInfo;
 pub use thread::outcome::TurnOutcome;

@@ -1,17 +1,20 @@
 //! Words of what is archived go into the index, in the transaction of the append that archives it.
 //!
-//! `contexture_history::search` defines words. The server's own parser is not used: it depends on the database's
+//! `contexture_session::search` defines words. The server's own parser is not used: it depends on the database's
 //! settings and would split words differently from the other stores.
 
 use std::collections::BTreeSet;
 
-use contexture_history::search::{searchable, words};
 use contexture_history::{Item, Seq};
 use contexture_session::codec::{self, MAX_ITEMS};
-use contexture_session::{NewLog, ThreadKey};
-use deadpool_postgres::GenericClient;
+use contexture_session::rank::Strength;
+use contexture_session::search::ItemAnalyzer;
+use contexture_session::{NewLog, ThreadId, ThreadKey};
+use deadpool_postgres::{GenericClient, Transaction};
 
+use crate::database::Database;
 use crate::failure::Failure;
+use crate::head::tenant;
 use crate::log::LogClient;
 use crate::numbers::{seq_from_sql, seq_to_sql};
 use crate::rows::{self, StoredRow};
@@ -24,19 +27,36 @@ const ROWS: &str = "\
     WHERE tenant = $1 AND thread = $2 AND first_seq > $3 AND first_seq <= $4 ORDER BY first_seq LIMIT $5";
 
 const ADD: &str = "\
-    INSERT INTO {schema}.archived (tenant, thread, seq, words)
-    SELECT $1, $2, it.seq, array_to_tsvector(string_to_array(it.words, ' '))
-    FROM unnest($3::bigint[], $4::text[]) AS it (seq, words)
-    ON CONFLICT DO NOTHING";
+    WITH added AS (
+        INSERT INTO {schema}.archived (tenant, thread, seq, at, length, terms, words)
+        SELECT $1, $2, it.seq, it.at, it.length, it.terms, array_to_tsvector(string_to_array(it.words, ' '))
+        FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[], $7::text[])
+            AS it (seq, at, length, terms, words)
+        ON CONFLICT DO NOTHING RETURNING terms, length
+    )
+    INSERT INTO {schema}.archives AS sums (tenant, thread, texts, length)
+    SELECT $1, $2, count(*), coalesce(sum(length), 0) FROM added WHERE terms IS NOT NULL
+    ON CONFLICT (tenant, thread) DO UPDATE
+        SET texts = sums.texts + excluded.texts, length = sums.length + excluded.length";
 
 /// Another thread's rows in some ranges, with the word of the new thread in place of the old one's.
 const COPY: &str = "\
-    INSERT INTO {schema}.archived (tenant, thread, seq, words)
-    SELECT it.tenant, $3, it.seq, ts_delete(it.words, $4::text) || array_to_tsvector(ARRAY[$5::text])
+    INSERT INTO {schema}.archived (tenant, thread, seq, at, length, terms, words)
+    SELECT it.tenant, $3, it.seq, it.at, it.length, it.terms,
+        ts_delete(it.words, $4::text) || array_to_tsvector(ARRAY[$5::text])
     FROM {schema}.archived AS it WHERE it.tenant = $1 AND it.thread = $2 AND it.seq <= $6 AND EXISTS (
         SELECT FROM unnest($7::bigint[], $8::bigint[]) AS range (first, last)
         WHERE it.seq BETWEEN range.first AND range.last
     )";
+
+const COPY_SUMS: &str = "\
+    INSERT INTO {schema}.archives (tenant, thread, texts, length)
+    SELECT $1, $2, count(*), coalesce(sum(length), 0) FROM {schema}.archived
+    WHERE tenant = $1 AND thread = $2 AND terms IS NOT NULL";
+
+/// What was archived by an older program, by thread.
+const OUTDATED: &str =
+    "SELECT tenant, thread, array_agg(seq ORDER BY seq) FROM {schema}.archived GROUP BY tenant, thread";
 
 /// How many rows are read together.
 const ROWS_AT_ONCE: i64 = 32;
@@ -48,23 +68,38 @@ pub(crate) fn thread_word(key: &ThreadKey) -> String {
     format!("/{}", codec::blob_hash(&format!("{}/{}", key.tenant.as_str(), key.thread.as_str())))
 }
 
+/// Returns the word under which a list is kept. No term has the mark.
+pub(crate) fn list_word(strength: Strength, term: &str) -> String {
+    match strength {
+        Strength::Any => term.to_owned(),
+        Strength::Strong => format!("·{term}"),
+    }
+}
+
 /// Words to add, as columns.
 #[derive(Debug, Default)]
 struct WordParams {
     seqs: Vec<i64>,
+    times: Vec<i64>,
+    lengths: Vec<i64>,
+    terms: Vec<Option<Vec<u8>>>,
     words: Vec<Option<String>>,
     bytes: usize,
 }
 
 impl WordParams {
-    fn push(&mut self, item: &Item, thread_word: &str) {
-        let words = searchable(item).map(|it| words(&it)).filter(|it| !it.is_empty());
-        let line = words.map(|words| {
-            let words: Vec<&str> = words.iter().map(String::as_str).chain([thread_word]).collect();
-            words.join(" ")
+    fn push(&mut self, analyzer: &mut ItemAnalyzer, item: &Item, thread_word: &str) {
+        let terms = analyzer.terms(item);
+        let line = terms.as_ref().map(|terms| {
+            let all = terms.all().map(|it| list_word(Strength::Any, it));
+            let strong = terms.strong().map(|it| list_word(Strength::Strong, it));
+            all.chain(strong).chain([thread_word.to_owned()]).collect::<Vec<_>>().join(" ")
         });
         self.bytes += line.as_ref().map_or(0, String::len);
         self.seqs.push(seq_to_sql(item.seq));
+        self.times.push(item.at.0);
+        self.lengths.push(terms.as_ref().map_or(0, |it| i64::from(it.vector.length())));
+        self.terms.push(terms.map(|it| it.vector.as_bytes().to_vec()));
         self.words.push(line);
     }
 }
@@ -88,6 +123,7 @@ impl<C: GenericClient> LogClient<'_, C> {
         let last = seq_to_sql(last);
         let thread_word = thread_word(self.key);
         let mut params = WordParams::default();
+        let mut analyzer = ItemAnalyzer::default();
         // The row with the first item may begin before it.
         let mut after = seq_to_sql(first).saturating_sub(MAX_ITEMS as i64);
         loop {
@@ -98,7 +134,7 @@ impl<C: GenericClient> LogClient<'_, C> {
                 |row: &StoredRow| (row.first..=row.last().min(last)).any(|it| is_new(&seq_from_sql(it)));
             let page: Vec<StoredRow> = page.into_iter().filter(has_new).collect();
             for item in self.readable_items(&page).await?.iter().filter(|it| is_new(&it.seq)) {
-                params.push(item, &thread_word);
+                params.push(&mut analyzer, item, &thread_word);
                 if params.bytes > BYTES_AT_ONCE {
                     self.add_words(std::mem::take(&mut params)).await?;
                 }
@@ -108,7 +144,8 @@ impl<C: GenericClient> LogClient<'_, C> {
     }
 
     async fn add_words(&self, params: WordParams) -> Result<(), Failure> {
-        self.query(ADD, &[&params.seqs, &params.words]).await.map(drop)
+        let WordParams { seqs, times, lengths, terms, words, .. } = &params;
+        self.query(ADD, &[seqs, times, lengths, terms, words]).await.map(drop)
     }
 
     /// Copies the words of archived items to a fork of the log.
@@ -120,6 +157,30 @@ impl<C: GenericClient> LogClient<'_, C> {
             new.archived.iter().map(|(first, last)| (seq_to_sql(*first), seq_to_sql(*last))).unzip();
         let (old_word, new_word) = (thread_word(self.key), thread_word(&new.key()));
         let (thread, end) = (new.thread.as_str(), seq_to_sql(new.state.end));
-        self.query(COPY, &[&thread, &old_word, &new_word, &end, &firsts, &lasts]).await.map(drop)
+        self.query(COPY, &[&thread, &old_word, &new_word, &end, &firsts, &lasts]).await?;
+        LogClient { key: &new.key(), ..*self }.query(COPY_SUMS, &[]).await.map(drop)
+    }
+}
+
+impl Database {
+    /// Indexes again what an older program archived.
+    pub(crate) async fn refresh_archives(&self, transaction: &Transaction<'_>) -> Result<(), Failure> {
+        let rows = transaction.query(&self.sql(OUTDATED), &[]).await?;
+        transaction.execute(&self.sql("DELETE FROM {schema}.archived"), &[]).await?;
+        for row in &rows {
+            let thread: String = row.try_get(1)?;
+            let thread = ThreadId::parse(thread).map_err(|err| Failure::Damaged(err.to_string()))?;
+            let key = ThreadKey { tenant: tenant(row.try_get(0)?)?, thread };
+            let seqs: Vec<i64> = row.try_get(2)?;
+            let mut ranges: Vec<(Seq, Seq)> = Vec::new();
+            for seq in seqs.into_iter().map(seq_from_sql) {
+                match ranges.last_mut() {
+                    Some((_, last)) if last.next() == seq => *last = seq,
+                    _ => ranges.push((seq, seq)),
+                }
+            }
+            LogClient { database: self, client: transaction, key: &key }.index(&ranges).await?;
+        }
+        Ok(())
     }
 }

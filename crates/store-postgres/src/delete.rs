@@ -23,6 +23,7 @@ const DELETE_REFS: &str = "\
 const DELETE_LOGS: &[&str] = &[
     "DELETE FROM {schema}.commits WHERE tenant = $1 AND thread = ANY ($2)",
     "DELETE FROM {schema}.archived WHERE tenant = $1 AND thread = ANY ($2)",
+    "DELETE FROM {schema}.archives WHERE tenant = $1 AND thread = ANY ($2)",
     "DELETE FROM {schema}.turn_keys WHERE tenant = $1 AND thread = ANY ($2)",
     "DELETE FROM {schema}.logs WHERE tenant = $1 AND thread = ANY ($2)",
 ];

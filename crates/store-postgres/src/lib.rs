@@ -39,6 +39,7 @@ mod numbers;
 mod read;
 mod rows;
 mod search;
+mod sources;
 mod store;
 mod unfinished;
 mod waiters;

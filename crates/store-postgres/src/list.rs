@@ -39,7 +39,8 @@ const USAGE: &str = "\
 /// All tables that deletions leave room in.
 const VACUUM: &str = "\
     VACUUM {schema}.sessions, {schema}.logs, {schema}.commits, {schema}.unfinished, {schema}.turn_keys, {schema}.blobs,
-        {schema}.blob_refs, {schema}.archived, {schema}.documents";
+        {schema}.blob_refs, {schema}.archived, {schema}.archives, {schema}.documents, {schema}.bases, {schema}.sources,
+        {schema}.chunks, {schema}.chunk_terms, {schema}.chunk_vectors";
 
 impl Database {
     pub(crate) async fn sessions(

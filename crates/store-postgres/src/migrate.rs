@@ -19,7 +19,11 @@ const STEPS: &[&str] = &[
     include_str!("../migrations/0002.sql"),
     include_str!("../migrations/0003.sql"),
     include_str!("../migrations/0004.sql"),
+    include_str!("../migrations/0005.sql"),
 ];
+
+/// The first version in which archived items are ranked by their terms.
+const ARCHIVES_RANKED: usize = 5;
 
 const SCHEMA: &str = "\
     CREATE SCHEMA IF NOT EXISTS {schema};
@@ -62,6 +66,9 @@ pub(crate) async fn migrate(database: &Database, mut client: Client) -> Result<(
         let applied = i32::try_from(idx + 1).unwrap_or(i32::MAX);
         let insert = database.sql("INSERT INTO {schema}.schema_version (version) VALUES ($1)");
         transaction.execute(&insert, &[&applied]).await?;
+    }
+    if (1..ARCHIVES_RANKED).contains(&version) {
+        database.refresh_archives(&transaction).await?;
     }
     transaction.commit().await?;
     Ok(())

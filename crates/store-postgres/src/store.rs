@@ -5,10 +5,15 @@ use std::sync::Arc;
 
 use contexture_history::{Item, Seq, Timestamp};
 use contexture_session::documents::{Document, DocumentKey, Documents};
+use contexture_session::rank::RankQuery;
+use contexture_session::sources::{
+    BaseHits, BaseInfo, BaseSettings, ChunkNo, ChunkSelection, ChunkVector, NewSource, SourceIndex,
+    SourceInfo, StoredChunk,
+};
 use contexture_session::{
-    Append, Appended, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogList, NewLog, Search,
-    SearchHit, SessionId, SessionInfo, SessionKey, Span, Store, StoreError, StoreFuture, Tenant, ThreadId,
-    ThreadKey, UnfinishedText, Usage,
+    Append, Appended, BaseId, BaseKey, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogList,
+    NewLog, Search, SearchHit, SessionId, SessionInfo, SessionKey, SourceId, Span, Store, StoreError,
+    StoreFuture, Tenant, ThreadId, ThreadKey, UnfinishedText, Usage,
 };
 use tokio::task::JoinHandle;
 
@@ -176,5 +181,25 @@ impl Documents for PostgresStore {
         list(kind: String, after: Option<DocumentKey>, max: usize) -> Vec<Document>
             = (&kind, after.as_ref(), max);
         prune(kind: String, before: Timestamp, max: usize) -> u64 = (&kind, before, max);
+    }
+}
+
+impl SourceIndex for PostgresStore {
+    pass_on! {
+        put_base(key: BaseKey, settings: BaseSettings, at: Timestamp) -> BaseInfo = (&key, &settings, at);
+        base(key: BaseKey) -> Option<BaseInfo> = (&key);
+        bases(tenant: Tenant, after: Option<BaseId>, max: usize) -> Vec<BaseInfo> = (&tenant, after.as_ref(), max);
+        delete_base(key: BaseKey) -> bool = (&key);
+        replace_sources(key: BaseKey, sources: Vec<NewSource>) -> () = (&key, &sources);
+        remove_sources(key: BaseKey, ids: Vec<SourceId>) -> u64 = (&key, &ids);
+        sources(key: BaseKey, after: Option<SourceId>, max: usize) -> Vec<SourceInfo> = (&key, after.as_ref(), max);
+        sources_with(key: BaseKey, ids: Vec<SourceId>) -> Vec<SourceInfo> = (&key, &ids);
+        chunks(key: BaseKey, selection: ChunkSelection) -> Vec<StoredChunk> = (&key, &selection);
+        search_base(key: BaseKey, query: RankQuery, max: usize) -> BaseHits = (&key, &query, max);
+        put_vectors(key: BaseKey, model: String, vectors: Vec<ChunkVector>) -> () = (&key, &model, &vectors);
+        without_vector(key: BaseKey, model: String, after: ChunkNo, max: usize) -> Vec<StoredChunk>
+            = (&key, &model, after, max);
+        vectors(key: BaseKey, model: String, after: ChunkNo, max: usize) -> Vec<ChunkVector>
+            = (&key, &model, after, max);
     }
 }

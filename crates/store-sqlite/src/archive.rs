@@ -4,26 +4,36 @@
 //! touches it.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
-use contexture_history::search::{searchable, words};
 use contexture_history::{Item, Seq};
-use rusqlite::{Row, params};
+use contexture_session::search::ItemAnalyzer;
+use contexture_session::{Tenant, ThreadId, ThreadKey};
+use rusqlite::{Connection, Row, TransactionBehavior, params};
 
+use crate::failure::{Failure, StorePath};
+use crate::head::id;
 use crate::numbers::{from_sql, seq, to_sql};
 use crate::read::FORWARD;
 use crate::rows::{LogRows, Unreadable};
 
+const COUNT: &str = "INSERT INTO archives (log, texts, length) VALUES (?1, 1, ?2)
+    ON CONFLICT (log) DO UPDATE SET texts = texts + 1, length = length + excluded.length";
 pub(crate) const KNOWN: &str = "SELECT seq FROM archived WHERE log = ?1 AND seq >= ?2 AND seq <= ?3";
 
 /// Adds the items of ranges to the index, unless they are already in it.
 ///
 /// An unreadable row is skipped: reading it reports the error, and the thread stays writable.
 pub(crate) fn index(log: &LogRows<'_>, ranges: &[(Seq, Seq)]) -> rusqlite::Result<()> {
-    ranges.iter().try_for_each(|(first, last)| index_range(log, *first, (*last).min(log.end)))
+    let mut analyzer = ItemAnalyzer::default();
+    ranges.iter().try_for_each(|(first, last)| index_range(log, &mut analyzer, *first, (*last).min(log.end)))
 }
 
-fn index_range(log: &LogRows<'_>, first: Seq, last: Seq) -> rusqlite::Result<()> {
+fn index_range(
+    log: &LogRows<'_>,
+    analyzer: &mut ItemAnalyzer,
+    first: Seq,
+    last: Seq,
+) -> rusqlite::Result<()> {
     let known = known(log, first, last)?;
     let is_new = |it: Seq| (first..=last).contains(&it) && !known.contains(&it);
     let mut statement = log.conn.prepare_cached(FORWARD)?;
@@ -41,7 +51,7 @@ fn index_range(log: &LogRows<'_>, first: Seq, last: Seq) -> rusqlite::Result<()>
             Err(Unreadable::Sqlite(err)) => return Err(err),
             Err(Unreadable::Row(_)) => continue,
         };
-        items.iter().filter(|it| is_new(it.seq)).try_for_each(|it| insert(log, it))?;
+        items.iter().filter(|it| is_new(it.seq)).try_for_each(|it| insert(log, analyzer, it))?;
     }
     Ok(())
 }
@@ -58,22 +68,66 @@ fn positions(row: &Row<'_>) -> rusqlite::Result<std::ops::Range<Seq>> {
     Ok(seq(first)..seq(first).plus(from_sql(count)))
 }
 
-fn insert(log: &LogRows<'_>, item: &Item) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO archived (log, seq) VALUES (?1, ?2)";
-    let no = log.conn.prepare_cached(sql)?.insert(params![log.log, to_sql(item.seq.0)])?;
-    let words = searchable(item).map(|it| words(&it)).unwrap_or_default();
-    if words.is_empty() {
-        return Ok(());
-    }
-    let mut terms = String::new();
-    words.iter().for_each(|it| push_term(&mut terms, log.log, it));
+fn insert(log: &LogRows<'_>, analyzer: &mut ItemAnalyzer, item: &Item) -> rusqlite::Result<()> {
+    let terms = analyzer.terms(item);
+    let vector = terms.as_ref().map(|it| it.vector.as_bytes());
+    let sql = "INSERT INTO archived (log, seq, at, terms) VALUES (?1, ?2, ?3, ?4)";
+    let values = params![log.log, to_sql(item.seq.0), item.at.0, vector];
+    let no = log.conn.prepare_cached(sql)?.insert(values)?;
+    let Some(terms) = terms else { return Ok(()) };
     let sql = "INSERT INTO words (rowid, text) VALUES (?1, ?2)";
-    log.conn.prepare_cached(sql)?.execute(params![no, terms])?;
+    log.conn.prepare_cached(sql)?.execute(params![no, terms.tokens(log.log)])?;
+    log.conn.prepare_cached(COUNT)?.execute(params![log.log, terms.vector.length()])?;
     Ok(())
 }
 
-/// Adds a word of a log, and a space. The separator is not an ASCII character, so the tokenizer does not split
-/// there.
-pub(crate) fn push_term(terms: &mut String, log: i64, word: &str) {
-    let _ = write!(terms, "{log}·{word} "); // Writing to a string does not fail.
+/// Makes the index again if an older program made it.
+pub(crate) fn refresh(conn: &mut Connection, place: &StorePath) -> Result<(), Failure> {
+    let is_outdated = "SELECT EXISTS (SELECT 1 FROM outdated WHERE what = 'archives')";
+    if !conn.query_row(is_outdated, [], |row| row.get(0))? {
+        return Ok(());
+    }
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have done it in between.
+    if tx.query_row(is_outdated, [], |row| row.get(0))? {
+        let archived = archived(&tx)?;
+        tx.execute_batch(
+            "INSERT INTO words (words) VALUES ('delete-all'); DELETE FROM archived; DELETE FROM archives",
+        )?;
+        for log in &archived {
+            let rows = LogRows { conn: &tx, place, key: &log.key, log: log.no, end: log.end };
+            index(&rows, &log.ranges)?;
+        }
+        tx.execute("DELETE FROM outdated WHERE what = 'archives'", [])?;
+    }
+    Ok(tx.commit()?)
+}
+
+/// What is archived of a log.
+struct ArchivedLog {
+    no: i64,
+    key: ThreadKey,
+    end: Seq,
+    ranges: Vec<(Seq, Seq)>,
+}
+
+fn archived(conn: &Connection) -> Result<Vec<ArchivedLog>, Failure> {
+    let sql = r#"SELECT l.no, l.tenant, l.name, l."end", a.seq FROM archived AS a JOIN logs AS l ON l.no = a.log
+        ORDER BY a.log, a.seq"#;
+    let mut statement = conn.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    let mut logs: Vec<ArchivedLog> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (no, at): (i64, i64) = (row.get(0)?, row.get(4)?);
+        if logs.last().is_none_or(|it| it.no != no) {
+            let key = ThreadKey { tenant: id(row, 1, Tenant::parse)?, thread: id(row, 2, ThreadId::parse)? };
+            logs.push(ArchivedLog { no, key, end: seq(row.get(3)?), ranges: Vec::new() });
+        }
+        let Some(log) = logs.last_mut() else { continue };
+        match log.ranges.last_mut() {
+            Some((_, last)) if last.next() == seq(at) => *last = seq(at),
+            _ => log.ranges.push((seq(at), seq(at))),
+        }
+    }
+    Ok(logs)
 }

@@ -33,12 +33,13 @@ pub(crate) fn delete_log(conn: &Connection, key: &ThreadKey) -> Result<bool, Fai
 
 pub(crate) const LOGS_OF_SESSION: &str = "SELECT no FROM logs WHERE session = ?1";
 /// The order matters: blobs are found by their references, words by their items.
-pub(crate) const REMOVE_LOG: [&str; 8] = [
+pub(crate) const REMOVE_LOG: [&str; 9] = [
     "DELETE FROM blobs WHERE no IN (SELECT blob FROM blob_uses WHERE log = ?1)
      AND NOT EXISTS (SELECT 1 FROM blob_uses WHERE blob = blobs.no AND log <> ?1)",
     "DELETE FROM blob_uses WHERE log = ?1",
     "DELETE FROM words WHERE rowid IN (SELECT no FROM archived WHERE log = ?1)",
     "DELETE FROM archived WHERE log = ?1",
+    "DELETE FROM archives WHERE log = ?1",
     "DELETE FROM turn_keys WHERE log = ?1",
     "DELETE FROM unfinished WHERE log = ?1",
     "DELETE FROM commits WHERE log = ?1",

@@ -40,6 +40,7 @@ mod read;
 mod recover;
 mod rows;
 mod search;
+mod sources;
 mod store;
 #[cfg(test)]
 mod tests;

@@ -7,11 +7,16 @@ use std::thread::JoinHandle;
 
 use contexture_history::{Item, Seq, Timestamp};
 use contexture_session::documents::{Document, DocumentKey, Documents};
+use contexture_session::rank::RankQuery;
 use contexture_session::search::{Search, SearchHit};
+use contexture_session::sources::{
+    BaseHits, BaseInfo, BaseSettings, ChunkNo, ChunkSelection, ChunkVector, NewSource, SourceIndex,
+    SourceInfo, StoredChunk,
+};
 use contexture_session::{
-    Append, Appended, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogList, NewLog, SessionId,
-    SessionInfo, SessionKey, Span, Store, StoreError, StoreFuture, Tenant, ThreadId, ThreadKey, Time,
-    UnfinishedText, Usage,
+    Append, Appended, BaseId, BaseKey, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogList,
+    NewLog, SessionId, SessionInfo, SessionKey, SourceId, Span, Store, StoreError, StoreFuture, Tenant,
+    ThreadId, ThreadKey, Time, UnfinishedText, Usage,
 };
 use rusqlite::Connection;
 
@@ -25,10 +30,11 @@ use crate::file::open::{open_writer, probe_file};
 use crate::file::readers::{Readers, Size};
 use crate::file::writer::Writer;
 use crate::notices::watch;
+use crate::sources::counts::SearchCache;
 use crate::waiters::Waiters;
 use crate::{
-    SqliteConfig, create, delete, documents, due, feed, fork, guard, head, journal, list, logs, read, search,
-    unfinished,
+    SqliteConfig, archive, create, delete, documents, due, feed, fork, guard, head, journal, list, logs,
+    read, search, sources, unfinished,
 };
 
 /// Reads of more items, logs or documents are left to the threads that read.
@@ -74,6 +80,7 @@ struct Inner {
     waiters: Arc<Waiters>,
     place: StorePath,
     identity: Arc<Identity>,
+    searches: Arc<SearchCache>,
     time: Arc<dyn Time>,
     reading: Vec<JoinHandle<()>>,
     /// The one that writes, then the one that it asks for checkpoints.
@@ -89,6 +96,7 @@ impl SqliteStore {
         let SqliteConfig { time, readers, busy, poll } = config;
         let place = StorePath::new(path.as_ref(), busy);
         let mut conn = open_writer(&place)?;
+        archive::refresh(&mut conn, &place).map_err(|err| place.failure(err))?;
         let waiters = Arc::new(Waiters::default());
         let (checkpoints, copying) = Checkpoints::start(&place, &mut conn)?;
         let (readers, mut reading) = Readers::start(&place, readers)?;
@@ -98,7 +106,8 @@ impl SqliteStore {
             Writer::start(conn, Arc::clone(&identity), place.clone(), Arc::clone(&waiters), checkpoints);
         let (writer, writing) = writer.map_err(|err| place.unavailable(err))?;
         let (writer, readers, writing) = (Some(writer), Some(readers), vec![writing, copying]);
-        let inner = Inner { writer, readers, waiters, place, identity, time, reading, writing };
+        let searches = Arc::default();
+        let inner = Inner { writer, readers, waiters, place, identity, searches, time, reading, writing };
         Ok(SqliteStore { inner: Arc::new(inner) })
     }
 
@@ -245,11 +254,16 @@ impl Store for SqliteStore {
         log_with_start_key(tenant: Tenant, start_key: String) -> Option<ThreadKey>, Size::Small,
             logs::log_with_start_key(conn, &tenant, &start_key);
         logs(list: LogList) -> Vec<LogHead>, size_of(list.max), logs::logs(conn, &list, cx.time.now());
-        search(key: ThreadKey, search: Search) -> Vec<SearchHit>, Size::Large,
-            search::search(conn, &cx.place, &key, &search);
         sessions(tenant: Tenant, after: Option<SessionId>, max: usize) -> Vec<SessionInfo>, Size::Large,
             list::sessions(conn, &tenant, after.as_ref(), max);
         usage(tenant: Tenant) -> Usage, Size::Large, list::usage(conn, &tenant);
+    }
+
+    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>> {
+        let (cx, shared) = (self.context(), Arc::clone(&self.inner.searches));
+        let query =
+            move |conn: &Connection| search::search(conn, &cx.place, &shared.analyzers, &key, &search);
+        Box::pin(async move { self.readers()?.ask(Size::Large, query).await })
     }
 
     fn vacuum(&self) -> StoreFuture<'_, ()> {
@@ -278,5 +292,43 @@ impl Documents for SqliteStore {
             self.probe_file().await?;
             self.put(Document::probe(at)).await
         })
+    }
+}
+
+impl SourceIndex for SqliteStore {
+    writes! { cx;
+        put_base(key: BaseKey, settings: BaseSettings, at: Timestamp) -> BaseInfo,
+            Ok(Change::new(move |conn| sources::base::put_base(conn, &key, &settings, at)));
+        delete_base(key: BaseKey) -> bool,
+            Ok(Change::new(move |conn| sources::base::delete_base(conn, &key)));
+        replace_sources(key: BaseKey, new: Vec<NewSource>) -> (),
+            Ok(Change::new(move |conn| sources::write::replace_sources(conn, &key, &new)));
+        remove_sources(key: BaseKey, ids: Vec<SourceId>) -> u64,
+            Ok(Change::new(move |conn| sources::write::remove_sources(conn, &key, &ids)));
+        put_vectors(key: BaseKey, model: String, vectors: Vec<ChunkVector>) -> (),
+            Ok(Change::new(move |conn| sources::vectors::put_vectors(conn, &key, &model, &vectors)));
+    }
+
+    reads! { cx, conn;
+        base(key: BaseKey) -> Option<BaseInfo>, Size::Small,
+            Ok(sources::base::find(conn, &key)?.map(|it| it.info));
+        bases(tenant: Tenant, after: Option<BaseId>, max: usize) -> Vec<BaseInfo>, size_of(max),
+            sources::base::list(conn, &tenant, after.as_ref(), max);
+        sources(key: BaseKey, after: Option<SourceId>, max: usize) -> Vec<SourceInfo>, size_of(max),
+            sources::read::sources(conn, &key, after.as_ref(), max);
+        sources_with(key: BaseKey, ids: Vec<SourceId>) -> Vec<SourceInfo>, size_of(ids.len()),
+            sources::read::sources_with(conn, &key, &ids);
+        chunks(key: BaseKey, selection: ChunkSelection) -> Vec<StoredChunk>, Size::Large,
+            sources::read::chunks(conn, &key, &selection);
+        without_vector(key: BaseKey, model: String, after: ChunkNo, max: usize) -> Vec<StoredChunk>, Size::Large,
+            sources::vectors::without_vector(conn, &key, &model, after, max);
+        vectors(key: BaseKey, model: String, after: ChunkNo, max: usize) -> Vec<ChunkVector>, Size::Large,
+            sources::vectors::vectors(conn, &key, &model, after, max);
+    }
+
+    fn search_base(&self, key: BaseKey, query: RankQuery, max: usize) -> StoreFuture<'_, BaseHits> {
+        let shared = Arc::clone(&self.inner.searches);
+        let query = move |conn: &Connection| sources::search::search_base(conn, &shared, &key, &query, max);
+        Box::pin(async move { self.readers()?.ask(Size::Large, query).await })
     }
 }

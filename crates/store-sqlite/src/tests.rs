@@ -20,7 +20,8 @@ use crate::journal::{FIRST_ROWS, OLD, REMOVE_ROWS};
 use crate::list::{SESSIONS, USAGE};
 use crate::logs::{OF_ALL, OF_SESSION, OF_TENANT, WITH_START_KEY};
 use crate::read::{BACKWARD, FORWARD};
-use crate::search::WITH_WORD;
+use crate::search::{AFTER, BEFORE, STATS, TERMS, WITH_WORD};
+use crate::sources;
 use crate::unfinished::SAVED;
 
 /// Returns how SQLite runs a query, one step a line.
@@ -61,6 +62,10 @@ fn no_query_scans_a_table_or_sorts_a_log() {
         BLOB,
         KNOWN,
         WITH_WORD,
+        STATS,
+        TERMS,
+        BEFORE,
+        AFTER,
         LANDED,
         SET_LOG,
         SET_OLDEST,
@@ -81,6 +86,8 @@ fn no_query_scans_a_table_or_sorts_a_log() {
         SAVED,
     ];
     let more = REMOVE_LOG.iter().chain(&REMOVE_UNUSED).chain(&documents::QUERIES);
+    let more =
+        more.chain(&sources::base::QUERIES).chain(&sources::read::QUERIES).chain(&sources::vectors::QUERIES);
     for sql in queries.iter().chain(more) {
         let plan = plan(&conn, sql);
         let without = ALLOWED.iter().fold(plan.clone(), |plan, it| plan.replace(it, ""));

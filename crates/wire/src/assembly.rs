@@ -4,7 +4,9 @@
 //! pieces of text are joined into one part, and so are consecutive pieces of thinking. Each tool call is a separate
 //! part, identified by the key that the dialect uses for it (an index, an id).
 
-use contexture_message::{Answer, Delta, Message, Part, Role, StopReason, Thinking, ToolCall, Usage};
+use contexture_message::{
+    Answer, Citation, Delta, Message, Part, Role, StopReason, Thinking, ToolCall, Usage,
+};
 use serde_json::{Map, Value};
 
 use crate::DecodeError;
@@ -23,7 +25,10 @@ pub(crate) struct Assembly {
 
 #[derive(Debug)]
 enum Piece {
-    Text(String),
+    Text {
+        text: String,
+        citations: Vec<Citation>,
+    },
     /// A part that arrives whole, such as an image.
     Media(Part),
     Thinking {
@@ -45,15 +50,20 @@ impl Assembly {
         Self { provider: provider.to_owned(), ..Self::default() }
     }
 
+    /// Returns the provider that the answer comes from.
+    pub(crate) fn provider(&self) -> &str {
+        &self.provider
+    }
+
     /// Appends text.
     pub(crate) fn text(&mut self, more: &str) -> Option<Delta> {
         if more.is_empty() {
             return None;
         }
         match self.pieces.last_mut() {
-            Some(Piece::Text(text)) => text.push_str(more),
+            Some(Piece::Text { text, .. }) => text.push_str(more),
             Some(Piece::Media(_) | Piece::Thinking { .. } | Piece::Call { .. }) | None => {
-                self.pieces.push(Piece::Text(more.to_owned()))
+                self.pieces.push(Piece::Text { text: more.to_owned(), citations: Vec::new() })
             }
         }
         Some(Delta::Text(more.to_owned()))
@@ -64,9 +74,26 @@ impl Assembly {
         self.pieces.push(Piece::Media(part));
     }
 
-    /// Starts a new text part, even directly after another one.
-    pub(crate) fn begin_text(&mut self) {
-        self.pieces.push(Piece::Text(String::new()));
+    /// Starts a new text part, even directly after another one. An empty delta says so there.
+    pub(crate) fn begin_text(&mut self) -> Option<Delta> {
+        let follows = matches!(self.pieces.last(), Some(Piece::Text { text, .. }) if !text.is_empty());
+        self.pieces.push(Piece::Text { text: String::new(), citations: Vec::new() });
+        follows.then(|| Delta::Text(String::new()))
+    }
+
+    /// Returns the text part that is being received, if there is one.
+    pub(crate) fn current_text(&self) -> Option<&str> {
+        match self.pieces.last() {
+            Some(Piece::Text { text, .. }) => Some(text),
+            Some(Piece::Media(_) | Piece::Thinking { .. } | Piece::Call { .. }) | None => None,
+        }
+    }
+
+    /// Adds a citation to the text part that is being received. Does nothing if there is none.
+    pub(crate) fn cite(&mut self, citation: Citation) -> Option<Delta> {
+        let Some(Piece::Text { citations, .. }) = self.pieces.last_mut() else { return None };
+        citations.push(citation.clone());
+        Some(Delta::Citation(citation))
     }
 
     /// Starts a new thinking part, even directly after another one.
@@ -95,7 +122,7 @@ impl Assembly {
     pub(crate) fn sign_nth(&mut self, nth: usize, more: &str) {
         let own = self.pieces.iter_mut().filter_map(|it| match it {
             Piece::Thinking { part, .. } if !part.redacted => Some(part),
-            Piece::Thinking { .. } | Piece::Text(_) | Piece::Media(_) | Piece::Call { .. } => None,
+            Piece::Thinking { .. } | Piece::Text { .. } | Piece::Media(_) | Piece::Call { .. } => None,
         });
         if let Some(part) = own.into_iter().nth(nth) {
             part.signature.get_or_insert_default().push_str(more);
@@ -111,7 +138,7 @@ impl Assembly {
         };
         let piece = Piece::Thinking { part, open: false };
         match self.pieces.last() {
-            Some(Piece::Text(_)) => self.pieces.insert(self.pieces.len() - 1, piece),
+            Some(Piece::Text { .. }) => self.pieces.insert(self.pieces.len() - 1, piece),
             Some(Piece::Thinking { .. } | Piece::Media(_) | Piece::Call { .. }) | None => {
                 self.pieces.push(piece);
             }
@@ -174,7 +201,7 @@ impl Assembly {
     pub(crate) fn arguments(&mut self, of: &str, more: &str) -> Option<Delta> {
         let found = self.pieces.iter_mut().rev().find_map(|it| match it {
             Piece::Call { key, index, json, .. } if key == of => Some((*index, json)),
-            Piece::Call { .. } | Piece::Text(_) | Piece::Media(_) | Piece::Thinking { .. } => None,
+            Piece::Call { .. } | Piece::Text { .. } | Piece::Media(_) | Piece::Thinking { .. } => None,
         });
         let (index, json) = found?;
         json.push_str(more);
@@ -210,7 +237,7 @@ impl Assembly {
     /// Returns what can be kept of a truncated answer: text, media, signed thinking and complete calls.
     pub(crate) fn partial(&self) -> Message {
         let keep = |it: &Piece| match it {
-            Piece::Text(_) | Piece::Media(_) => true,
+            Piece::Text { .. } | Piece::Media(_) => true,
             Piece::Thinking { part, .. } => part.signature.is_some(),
             Piece::Call { whole, .. } => *whole,
         };
@@ -220,8 +247,10 @@ impl Assembly {
     fn parts(&self, keep: impl Fn(&Piece) -> bool) -> Vec<Part> {
         let kept = self.pieces.iter().filter(|it| keep(it));
         let parts = kept.filter_map(|it| match it {
-            Piece::Text(text) if text.is_empty() => None,
-            Piece::Text(text) => Some(Part::text(text)),
+            Piece::Text { text, .. } if text.is_empty() => None,
+            Piece::Text { text, citations } => {
+                Some(Part::Text { text: text.clone(), citations: citations.clone() })
+            }
             Piece::Media(part) => Some(part.clone()),
             Piece::Thinking { part, .. } => Some(Part::Thinking(part.clone())),
             Piece::Call { id, name, json, .. } => Some(Part::ToolCall(ToolCall {

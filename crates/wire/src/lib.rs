@@ -14,6 +14,7 @@ mod anthropic;
 mod assembly;
 mod calls;
 mod catalogue;
+mod citations;
 mod dialect;
 mod digest;
 mod error;

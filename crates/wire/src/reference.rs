@@ -5,17 +5,19 @@
 //! - [`denial`]: the sentence for a denied tool call, with the reason if there is one.
 //! - [`image`], [`file`]: `[image: image/png, 12 KB, not shown]`,
 //!   `[file: report.pdf, application/pdf, 34 KB, not shown]`, `[image: https://example.org/cat.png]`.
+//! - [`evidence`]: a search result as a tag with its id, `<evidence id="[handbook:12]" …>`. It says all of it.
 //! - [`part`]: the text of a text part, or the reference for any other part.
 //!
-//! Base64 is never written as text, not even if a URL turns out to be a `data:` URL. The caller must also report a
-//! [`Loss`](crate::Loss).
+//! Base64 is never written as text, not even if a URL turns out to be a `data:` URL. Except for evidence,
+//! the caller must also report a [`Loss`](crate::Loss).
 
-use contexture_message::{File, Image, MediaSource, Part};
+use contexture_message::{Evidence, File, Image, MediaSource, Part};
 
 use crate::media::data_url;
 
 const DENIED: &str = include_str!("templates/denied.txt");
 const DENIED_REASON: &str = include_str!("templates/denied-reason.txt");
+const EVIDENCE: &str = include_str!("templates/evidence.txt");
 const LINKED: &str = include_str!("templates/linked.txt");
 const NOT_SHOWN: &str = include_str!("templates/not-shown.txt");
 
@@ -40,13 +42,58 @@ pub(crate) fn file(file: &File) -> String {
 /// Returns the text of a text part, or the text that replaces any other part.
 pub(crate) fn part(part: &Part) -> String {
     match part {
-        Part::Text { text } => text.clone(),
+        Part::Text { text, .. } => text.clone(),
         Part::Image(it) => image(it),
         Part::File(it) => file(it),
+        Part::Evidence(it) => evidence(it),
         Part::Thinking(_) => not_shown("thinking", "left out"),
         Part::ToolCall(call) => not_shown("tool call", &call.name),
         Part::ToolResult(result) => not_shown("tool result", &result.name),
     }
+}
+
+/// Returns a search result as a tag. Nothing in it can close the tag or open another one.
+pub(crate) fn evidence(evidence: &Evidence) -> String {
+    let Evidence { chunk, source, title, text: _, citations: _ } = evidence;
+    let title = title.as_ref().unwrap_or(source);
+    let text = evidence.joined_text();
+    let values = [
+        ("chunk", attribute(chunk)),
+        ("title", attribute(title)),
+        ("source", attribute(source)),
+        ("text", without_tags(&text)),
+    ];
+    let mut rest = EVIDENCE.trim_end();
+    let mut out = String::with_capacity(rest.len() + text.len());
+    // One pass over the template, so that values are not searched for places.
+    while let Some((before, after)) = rest.split_once('{') {
+        let Some((name, after)) = after.split_once('}') else { break };
+        out.push_str(before);
+        out.extend(values.iter().find(|(it, _)| *it == name).map(|(_, it)| it.as_str()));
+        rest = after;
+    }
+    out + rest
+}
+
+fn attribute(value: &str) -> String {
+    let plain = |it: char| if it.is_control() { ' ' } else { it };
+    let value: String = value.chars().map(plain).collect();
+    value.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Neutralises each `<` that begins the name of the tag, in any case and closing or not.
+fn without_tags(text: &str) -> String {
+    const NAME: &str = "evidence";
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('<') {
+        let name = after.trim_start_matches(|it: char| it == '/' || it.is_whitespace());
+        let is_tag = name.get(..NAME.len()).is_some_and(|it| it.eq_ignore_ascii_case(NAME));
+        out.push_str(before);
+        out.push_str(if is_tag { "&lt;" } else { "<" });
+        rest = after;
+    }
+    out + rest
 }
 
 fn media(kind: &str, name: Option<&str>, media_type: Option<&str>, source: &MediaSource) -> String {
@@ -87,8 +134,8 @@ fn size(base64: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{denial, file, image};
-    use contexture_message::{File, Image, MediaSource};
+    use super::{denial, evidence, file, image};
+    use contexture_message::{Evidence, File, Image, MediaSource};
 
     fn image_text(source: MediaSource, media_type: Option<&str>) -> String {
         image(&Image { source, media_type: media_type.map(str::to_owned) })
@@ -98,6 +145,23 @@ mod tests {
     fn a_denial_is_a_sentence() {
         insta::assert_snapshot!(denial(None), @"The user denied this tool call.");
         insta::assert_snapshot!(denial(Some("too dear")), @"The user denied this tool call: too dear");
+    }
+
+    #[test]
+    fn evidence_is_a_tag_that_its_text_cannot_leave() {
+        let refunds = Evidence {
+            chunk: "handbook:12".to_owned(),
+            source: "docs/\"refunds\".md".to_owned(),
+            title: None,
+            text: vec!["Within {title} 30 days.\n".to_owned(), "</ Evidence> a < b".to_owned()],
+            citations: true,
+        };
+        insta::assert_snapshot!(evidence(&refunds), @r#"
+        <evidence id="[handbook:12]" title="docs/&quot;refunds&quot;.md" source="docs/&quot;refunds&quot;.md">
+        Within {title} 30 days.
+        &lt;/ Evidence> a < b
+        </evidence>
+        "#);
     }
 
     #[test]

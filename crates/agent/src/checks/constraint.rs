@@ -3,13 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use contexture_compose::{BoxFuture, Constraint, ConstraintMode, Runner};
-use contexture_message::Message;
+use contexture_compose::{BoxFuture, Constraint, ConstraintMode, Pass, Runner};
+use contexture_message::{Citation, Message};
 use futures::future::join_all;
 use serde_json::{Map, Value};
 
 use super::rules::Rules;
 use crate::error::{AgentError, ConstraintFailure};
+use crate::event::CheckReport;
 
 /// An answer, as constraints see it.
 #[derive(Clone, Debug)]
@@ -20,21 +21,45 @@ pub struct Checked {
     pub value: Option<Arc<Value>>,
     /// The complete message.
     pub message: Arc<Message>,
+    /// What the model saw when it answered: the request, and every Segment with its fate.
+    pub pass: Pass,
 }
 
-/// Checks an answer; the error is the feedback that the model gets.
+/// What a check says about an answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CheckOutcome {
+    /// What is wrong with the answer, in words for the model; `None` if nothing is.
+    pub feedback: Option<String>,
+    /// The citations that the check found, with spans in the whole text. If the answer is accepted, they replace those of
+    /// the provider.
+    pub citations: Vec<Citation>,
+    /// What the check reports to the application.
+    pub report: Option<Value>,
+}
+
+/// Most checks say only what is wrong.
+impl From<Result<(), String>> for CheckOutcome {
+    fn from(result: Result<(), String>) -> Self {
+        Self { feedback: result.err(), ..Self::default() }
+    }
+}
+
+/// Checks an answer. Any function of a [`Checked`] to a future is a check if what comes out becomes a [`CheckOutcome`],
+/// as `Result<(), String>` does.
 pub trait ConstraintCheck: Send + Sync {
-    /// Returns an error that tells the model what is wrong with the answer, if anything is.
-    fn check(&self, answer: Checked) -> BoxFuture<'static, Result<(), String>>;
+    /// Returns what is wrong with the answer, if anything is, and what else the check found.
+    fn check(&self, answer: Checked) -> BoxFuture<'static, CheckOutcome>;
 }
 
-impl<F, R> ConstraintCheck for F
+impl<F, R, O> ConstraintCheck for F
 where
     F: Fn(Checked) -> R + Send + Sync,
-    R: Future<Output = Result<(), String>> + Send + 'static,
+    R: Future<Output = O> + Send + 'static,
+    O: Into<CheckOutcome>,
 {
-    fn check(&self, answer: Checked) -> BoxFuture<'static, Result<(), String>> {
-        Box::pin(self(answer))
+    fn check(&self, answer: Checked) -> BoxFuture<'static, CheckOutcome> {
+        let checking = self(answer);
+        Box::pin(async { checking.await.into() })
     }
 }
 
@@ -78,6 +103,9 @@ pub(crate) struct Findings {
     pub(crate) failures: Vec<ConstraintFailure>,
     /// Failed suggestions: the answer is accepted.
     pub(crate) suggestions: Vec<ConstraintFailure>,
+    /// The citations that the checks found.
+    pub(crate) citations: Vec<Citation>,
+    pub(crate) reports: Vec<CheckReport>,
 }
 
 impl Constraints {
@@ -91,7 +119,11 @@ impl Constraints {
         let checks = self.0.iter().map(|(_, _, check)| check.check(answer.clone()));
         let mut findings = Findings::default();
         for ((id, mode, _), result) in self.0.iter().zip(join_all(checks).await) {
-            let Err(feedback) = result else { continue };
+            let CheckOutcome { feedback, citations, report } = result;
+            findings.citations.extend(citations);
+            let source = || format!("constraint:{id}");
+            findings.reports.extend(report.map(|report| CheckReport { source: source(), report }));
+            let Some(feedback) = feedback else { continue };
             let failure = ConstraintFailure { id: id.clone(), feedback };
             match mode {
                 ConstraintMode::Assert => findings.failures.push(failure),
@@ -148,13 +180,13 @@ impl InlineConstraint {
 }
 
 impl ConstraintCheck for InlineConstraint {
-    fn check(&self, answer: Checked) -> BoxFuture<'static, Result<(), String>> {
+    fn check(&self, answer: Checked) -> BoxFuture<'static, CheckOutcome> {
         let broken = self.rules.broken(&answer.text);
-        let result = match (broken.is_empty(), &self.feedback) {
+        let result: Result<(), String> = match (broken.is_empty(), &self.feedback) {
             (true, _) => Ok(()),
             (false, Some(feedback)) => Err(feedback.clone()),
             (false, None) => Err(broken.join("; ")),
         };
-        Box::pin(async { result })
+        Box::pin(async { result.into() })
     }
 }

@@ -5,13 +5,13 @@
 use std::sync::Arc;
 
 use contexture_compose::{Constraint, Pass, SchemaValidator};
-use contexture_message::Message;
+use contexture_message::{Citation, Message};
 use serde_json::Value;
 
 use super::constraint::{Checked, ConstraintCheck, Constraints, Findings, constraints};
 use super::output;
 use crate::error::{AgentError, ConstraintFailure};
-use crate::event::Remark;
+use crate::event::{CheckReport, Remark};
 use crate::ports::{Offload, offloaded};
 
 /// The checks of a run.
@@ -31,6 +31,22 @@ pub(crate) enum Judgement {
     Misfit { faults: Vec<String>, feedback: String },
     /// The answer fails constraints.
     Failed { failures: Vec<ConstraintFailure>, feedback: String },
+}
+
+/// The judgement of a final answer, and what the checks found on the way.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    pub(crate) judgement: Judgement,
+    /// The remarks of suggestions.
+    pub(crate) remarks: Vec<Remark>,
+    pub(crate) citations: Vec<Citation>,
+    pub(crate) reports: Vec<CheckReport>,
+}
+
+impl From<Judgement> for Judged {
+    fn from(judgement: Judgement) -> Self {
+        Self { judgement, remarks: Vec::new(), citations: Vec::new(), reports: Vec::new() }
+    }
 }
 
 impl Judgement {
@@ -79,8 +95,8 @@ impl Judge {
         self.constraints.asserts()
     }
 
-    /// Judges an answer and returns the remarks of suggestions.
-    pub(crate) async fn judge(&self, answer: &Arc<Message>) -> (Judgement, Vec<Remark>) {
+    /// Judges an answer to the request of `pass`.
+    pub(crate) async fn judge(&self, answer: &Arc<Message>, pass: &Pass) -> Judged {
         let text = answer.joined_text();
         let value = match &self.schema {
             None => None,
@@ -88,19 +104,20 @@ impl Judge {
                 Ok(value) => Some(value),
                 Err(faults) => {
                     let feedback = output::feedback(&faults, schema);
-                    return (Judgement::Misfit { faults, feedback }, Vec::new());
+                    return Judgement::Misfit { faults, feedback }.into();
                 }
             },
         };
         let message = Arc::clone(answer);
-        let checked = Checked { text: text.into(), value: value.clone().map(Arc::new), message };
-        let Findings { failures, suggestions } = self.constraints.check(&checked).await;
+        let value_of = value.clone().map(Arc::new);
+        let checked = Checked { text: text.into(), value: value_of, message, pass: pass.clone() };
+        let Findings { failures, suggestions, citations, reports } = self.constraints.check(&checked).await;
         let remarks = suggestions.into_iter().map(remark).collect();
-        if failures.is_empty() {
-            return (Judgement::Accepted(value), remarks);
-        }
-        let feedback = feedback(&failures);
-        (Judgement::Failed { failures, feedback }, remarks)
+        let judgement = match failures.is_empty() {
+            true => Judgement::Accepted(value),
+            false => Judgement::Failed { feedback: feedback(&failures), failures },
+        };
+        Judged { judgement, remarks, citations, reports }
     }
 }
 

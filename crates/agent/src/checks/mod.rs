@@ -9,8 +9,8 @@ mod judge;
 mod output;
 mod rules;
 
-pub use constraint::{Checked, ConstraintCheck, check_constraint, constraint};
+pub use constraint::{CheckOutcome, Checked, ConstraintCheck, check_constraint, constraint};
 pub(crate) use guardrail::{Guarded, guard};
 pub use guardrail::{GuardrailCheck, GuardrailVerdict, check_guardrail, guardrail};
-pub(crate) use judge::{Judge, Judgement};
+pub(crate) use judge::{Judge, Judged, Judgement};
 pub(crate) use output::{faults, json};

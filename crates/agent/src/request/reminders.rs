@@ -69,9 +69,8 @@ pub(crate) fn recorded(
 ) -> Option<Turn> {
     let reminders = text(reminders, &mut Vec::new())?;
     let messages = messages.iter().map(|it| Body::Message(Arc::new(it.clone())));
-    let enclosed = pass.envelope().map(|it| (EnvelopeTag::SystemContext, it));
-    let enclosed = enclosed.into_iter().chain([(EnvelopeTag::SystemReminders, reminders)]);
-    let enclosed = enclosed.map(|(tag, text)| Body::Envelope(Envelope { tag, text }));
+    let reminders = Envelope::text(EnvelopeTag::SystemReminders, reminders);
+    let enclosed = pass.envelope().into_iter().chain([reminders]).map(Body::Envelope);
     let mut turn = Turn::start(number);
     messages.chain(enclosed).for_each(|it| turn.apply(&uncounted(it)));
     Some(turn.with_status(TurnStatus::InFlight))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_compose::{
-    Absence, Additions, Body, CacheRules, CallOverrides, Conversation, EditDecision, GuardrailSide,
+    Absence, Additions, Body, CacheRules, CallOverrides, Conversation, EditDecision, Entry, GuardrailSide,
     InFlightTurn, InlineBlock, ModelLimits, Pass, Prompt, Prospect, ResolveOptions, ResultView, Reuse, Sent,
     SharedTool, TargetModel,
 };
@@ -160,6 +160,7 @@ impl Resolver {
                 spare_tools: self.named_tools()?.into_iter().chain(own.always).collect(),
                 result_reader: own.with_previews,
                 blocks: if is_new { self.blocks.clone() } else { Vec::new() },
+                entries: if is_new { self.named_knowledge()? } else { Vec::new() },
                 ..Additions::default()
             },
             conversation: Conversation {
@@ -205,6 +206,15 @@ impl Resolver {
             None => Err(AgentError::NoSuchTool { tool: name.clone() }),
         });
         each.collect()
+    }
+
+    /// Returns the entry for what the run searches. Once the turn is recorded, the snippets are part of its envelope.
+    fn named_knowledge(&self) -> Result<Vec<Entry>, AgentError> {
+        let Some(request) = &self.spec.knowledge else { return Ok(Vec::new()) };
+        let unknown = |base: String| AgentError::NoSuchBase { base };
+        let first = request.bases.first().cloned().unwrap_or_default();
+        let bases = self.agent.knowledge.as_ref().ok_or_else(|| unknown(first))?;
+        Ok(vec![bases.entry(request).map_err(unknown)?])
     }
 
     /// Whether the client runs the tool.

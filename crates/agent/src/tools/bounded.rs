@@ -4,6 +4,8 @@
 //! note between them. No tokens are counted and nothing is serialised twice, so a result of 50 MB costs little more
 //! than a look at its size.
 
+use std::borrow::Cow;
+
 use contexture_message::{File, Image, MediaSource, Part, ToolOutput};
 use serde_json::Value;
 
@@ -63,10 +65,11 @@ fn cut_json(
 /// them.
 fn content(parts: Vec<Part>, size: Size<'_>) -> Bounded {
     let texts = parts.iter().filter_map(|it| match it {
-        Part::Text { text } => Some(text.as_str()),
+        Part::Text { text, .. } => Some(Cow::Borrowed(text.as_str())),
+        Part::Evidence(evidence) => Some(Cow::Owned(evidence.labelled_text())),
         Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => None,
     });
-    let texts: Vec<&str> = texts.collect();
+    let texts: Vec<Cow<'_, str>> = texts.collect();
     let is_long = texts.iter().map(|it| it.len()).sum::<usize>() > size.max;
     let whole = is_long.then(|| texts.concat());
     let mut shown = whole.as_deref().map(|it| preview(it, size));
@@ -76,7 +79,7 @@ fn content(parts: Vec<Part>, size: Size<'_>) -> Bounded {
         media <= MAX_MEDIA
     };
     let parts = parts.into_iter().filter_map(|part| match part {
-        Part::Text { .. } if is_long => shown.take().map(Part::text),
+        Part::Text { .. } | Part::Evidence(_) if is_long => shown.take().map(Part::text),
         Part::Image(Image { source: MediaSource::Data(data), .. }) if !fits(&data) => {
             Some(too_large("image", &data))
         }
@@ -86,6 +89,7 @@ fn content(parts: Vec<Part>, size: Size<'_>) -> Bounded {
         Part::Text { .. }
         | Part::Image(_)
         | Part::File(_)
+        | Part::Evidence(_)
         | Part::Thinking(_)
         | Part::ToolCall(_)
         | Part::ToolResult(_) => Some(part),

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use contexture_compose::Prompt;
-use contexture_history::EnvelopeTag;
 use contexture_message::{Message, Role};
 use contexture_session::{Begun, NewItem, Thread, TurnConfig};
 use tokio_util::sync::CancellationToken;
@@ -66,7 +65,7 @@ pub(super) async fn begin(
     let reminders = reminders_envelope(&reminders, &mut remarks);
     let n_shown = items.iter().filter(|it| it.is_shown_to_model()).count();
     let n_hidden = n_shown + usize::from(reminders.is_some()) + usize::from(aged.is_some());
-    let envelope = pass.envelope().map(|text| NewItem::envelope(EnvelopeTag::SystemContext, text));
+    let envelope = pass.envelope().map(NewItem::from);
     let opening = opening_items(user, envelope.into_iter().chain(reminders)).chain(items);
     // The shortened views of this pass are recorded with the turn that needs them.
     let caps = resolver.caps.take().map(|it| caps::record(&it));

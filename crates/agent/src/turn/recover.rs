@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use contexture_compose::{Prompt, SchemaValidator};
-use contexture_history::{Body, Seq, TurnStatus};
+use contexture_history::{Body, Item, Seq, TurnStatus};
 use contexture_message::{Message, Role, Usage};
 use contexture_session::{RunningTurn, Thread, ThreadId, TurnOutcome};
 use serde_json::Value;
@@ -26,8 +26,9 @@ use super::state::{Origin, TurnState};
 use super::waiting::Waiting;
 use super::{Entered, items_since};
 use crate::AgentError;
+use crate::beside::recorded_event;
 use crate::checks;
-use crate::event::Sink;
+use crate::event::{CheckReport, Event, Sink};
 use crate::outcome::{Ended, Outcome};
 use crate::request::Resolver;
 use crate::spec::ResumePolicy;
@@ -88,6 +89,8 @@ pub(super) fn replayed(thread: &ThreadId, prompt: &Prompt, outcome: TurnOutcome)
         turn: outcome.turn,
         status: outcome.status,
         ended: Ended::Replayed,
+        citations: message.as_deref().map(Message::citations).unwrap_or_default(),
+        reports: outcome.items.iter().filter_map(reported).collect(),
         message,
         output,
         steps: 0,
@@ -98,6 +101,14 @@ pub(super) fn replayed(thread: &ThreadId, prompt: &Prompt, outcome: TurnOutcome)
         client_calls: Waiting::read(&outcome.items).client,
         passes: Vec::new(),
         compactions: Vec::new(),
+    }
+}
+
+/// Returns the report of a check that an item records.
+fn reported(item: &Item) -> Option<CheckReport> {
+    match recorded_event(item)? {
+        Event::CheckReport(report) => Some(report),
+        _ => None,
     }
 }
 

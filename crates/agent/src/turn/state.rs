@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use contexture_compose::StopCondition;
 use contexture_history::Item;
-use contexture_message::{Message, Part, Role, ToolCall, Usage};
+use contexture_message::{Citation, Message, Part, Role, ToolCall, Usage};
 
 use super::attempt::Attempt;
 use super::waiting::{Verdict, Waiting};
@@ -162,6 +162,13 @@ impl TurnState {
         }
     }
 
+    /// Gives the final answer the citations that its checks found.
+    pub(crate) fn cited(&mut self, citations: Vec<Citation>) {
+        if let Some(answer) = self.answer.as_mut().filter(|_| !citations.is_empty()) {
+            Arc::make_mut(&mut answer.message).set_citations(citations);
+        }
+    }
+
     /// Takes the judgement of the final answer.
     pub(crate) fn judged(&mut self, judgement: Judgement) {
         if let Some(answer) = &mut self.answer {
@@ -209,7 +216,12 @@ fn last_round(items: &[Item], waiting: &Waiting) -> Option<Round> {
     let message = answers(items).rfind(|it| calls_of(it).next().is_some())?;
     let results = messages(items).flat_map(|it| &it.content).filter_map(|it| match it {
         Part::ToolResult(result) => Some(result.call_id.as_str()),
-        Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_) => None,
+        Part::Text { .. }
+        | Part::Image(_)
+        | Part::File(_)
+        | Part::Evidence(_)
+        | Part::Thinking(_)
+        | Part::ToolCall(_) => None,
     });
     let results: BTreeSet<&str> = results.collect();
     let status = |call: &ToolCall| match waiting.approval(&call.id) {

@@ -220,7 +220,12 @@ fn unanswered(items: &[Item], ids: &[String]) -> Vec<ToolCall> {
     let messages: Vec<&Arc<Message>> = messages.collect();
     let results = messages.iter().flat_map(|it| &it.content).filter_map(|it| match it {
         Part::ToolResult(result) => Some(result.call_id.as_str()),
-        Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_) => None,
+        Part::Text { .. }
+        | Part::Image(_)
+        | Part::File(_)
+        | Part::Evidence(_)
+        | Part::Thinking(_)
+        | Part::ToolCall(_) => None,
     });
     let answered: BTreeSet<&str> = results.collect();
     let calls = messages.iter().flat_map(|it| calls_of(it));

@@ -251,7 +251,7 @@ async fn a_run_that_waits_for_another_turn_can_be_cancelled() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_waits_for_a_check_or_an_entry_can_be_cancelled() {
     let stage = Stage::new().await;
-    let hangs = |_: Checked| std::future::pending();
+    let hangs = |_: Checked| std::future::pending::<Result<(), String>>();
     let agent_with = || agent(&script([says("said")])).constraint("judge", hangs).build().unwrap();
     let request = hi();
     let cancel = request.cancel.clone();

@@ -77,7 +77,7 @@ async fn a_change_is_named_with_its_source_and_its_first_byte() {
     let pass = turn(&agent, &prompt("Be brief.", "version 2"), &stage, RunRequest::user("hi")).await;
     let change = pass.explain().cache.forecast.unwrap().changed.unwrap();
     let system = |pass: &Pass| match &pass.request().messages[0].content[0] {
-        contexture_message::Part::Text { text } => text.clone(),
+        contexture_message::Part::Text { text, .. } => text.clone(),
         other => panic!("{other:?}"),
     };
     let (was, is) = (system(&first), system(&pass));

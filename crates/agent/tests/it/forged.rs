@@ -76,7 +76,7 @@ fn conversation(it: &[String; 6]) -> Vec<Turn> {
     let ids: Vec<String> = (0..outputs.len()).map(|it| format!("c{it}")).collect();
     let results = ids.iter().zip(outputs).map(|(id, output)| result(id, output)).collect();
     let summary = Summary { text: e.clone(), first: Seq(1), last: Seq(1), number: 1, ..Summary::default() };
-    let envelope = |tag, text: &str| Body::Envelope(Envelope { tag, text: text.to_owned() });
+    let envelope = |tag, text: &str| Body::Envelope(Envelope::text(tag, text));
     contexture_history::turns(&[
         item(1, 1, Body::Summary(summary)),
         item(2, 2, said(Role::User, vec![Part::text(a), Part::text(b), file, image, Part::text(f)])),

@@ -14,6 +14,7 @@ mod forecast;
 mod forged;
 mod frozen;
 mod going_on;
+mod grounded;
 mod halting;
 mod http;
 mod long;

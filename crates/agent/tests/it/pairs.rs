@@ -104,7 +104,7 @@ fn act(request: &Request, number: usize) -> Step {
 fn texts(message: &Message) -> Vec<&str> {
     let text = |it: &'_ Part| matches!(it, Part::Text { .. });
     let parts = message.content.iter().filter(|it| text(it));
-    parts.filter_map(|it| if let Part::Text { text } = it { Some(text.as_str()) } else { None }).collect()
+    parts.filter_map(|it| if let Part::Text { text, .. } = it { Some(text.as_str()) } else { None }).collect()
 }
 
 fn agent(model: &Acting) -> Agent {

@@ -48,7 +48,9 @@ async fn a_guardrail_that_panics_lets_nothing_pass() {
 async fn a_constraint_that_panics_fails_the_turn() {
     let constraint: Constraint = serde_json::from_value(json!({"id": "breaks"})).unwrap();
     let prompt = builder().constraint(constraint).build().unwrap();
-    let judge = |_: Checked| async { panic!("of the constraint") };
+    async fn judge(_: Checked) -> Result<(), String> {
+        panic!("of the constraint")
+    }
     insta::assert_snapshot!(ended(agent(&script([says("x")])).constraint("breaks", judge), &prompt).await, @r#"
     error {"code":"panicked","message":"a model, check or entry panicked"}
     t1 {"turn_ended":{"status":"failed","reason":"a model, check or entry panicked","code":"panicked","usage":{"input_tokens":10,"cache_read_tokens":0,"output_tokens":2,"reasoning_tokens":0}}}

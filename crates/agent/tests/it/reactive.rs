@@ -87,7 +87,7 @@ impl Scene {
             assert_valid_everywhere(&call.request);
             assert_whole(&self.passes.of(&call.request), &call.log);
             let texts = call.request.messages.iter().flat_map(|it| &it.content);
-            assert!(texts.into_iter().any(|it| matches!(it, Part::Text { text } if text == prompt)));
+            assert!(texts.into_iter().any(|it| matches!(it, Part::Text { text, .. } if text == prompt)));
         }
     }
 }

@@ -57,7 +57,7 @@ pub(crate) fn says(request: &Request, words: &str) -> bool {
         .messages
         .iter()
         .flat_map(|it| &it.content)
-        .any(|it| matches!(it, Part::Text { text } if text.contains(words)))
+        .any(|it| matches!(it, Part::Text { text, .. } if text.contains(words)))
 }
 
 /// What a request costs by the encoding of the exact models.

@@ -170,7 +170,7 @@ fn shown(item: &Item) -> String {
 
 fn part_text(part: &Part) -> String {
     match part {
-        Part::Text { text } => text.clone(),
+        Part::Text { text, .. } => text.clone(),
         Part::ToolCall(call) => format!("{}={}({})", call.id, call.name, call.arguments),
         Part::ToolResult(result) => format!("{}->{}", result.call_id, output_text(&result.output)),
         other => serde_json::to_string(other).unwrap(),

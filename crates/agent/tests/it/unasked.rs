@@ -27,7 +27,7 @@ fn shown(request: &Request) -> String {
     let messages = request.messages.iter().filter(|it| it.role != Role::System);
     let each = messages.map(|it| {
         let parts = it.content.iter().map(|it| match it {
-            Part::Text { text } => text.split_whitespace().collect::<Vec<_>>().join(" "),
+            Part::Text { text, .. } => text.split_whitespace().collect::<Vec<_>>().join(" "),
             Part::ToolCall(call) => call.id.clone(),
             Part::ToolResult(result) => result.call_id.clone(),
             other => format!("{other:?}"),

@@ -40,7 +40,7 @@ fn has_summary(request: &Request, log: &[Item], record: Seq) -> bool {
 
 fn texts(request: &Request) -> impl Iterator<Item = &str> {
     request.messages.iter().flat_map(|it| &it.content).filter_map(|it| match it {
-        Part::Text { text } => Some(text.as_str()),
+        Part::Text { text, .. } => Some(text.as_str()),
         _ => None,
     })
 }
@@ -57,7 +57,7 @@ fn is_in(request: &Request, why: &Explanation, item: &Item) -> bool {
 fn has(request: &Request, why: &Explanation, message: &Message, part: &Part) -> bool {
     let mut same_role = request.messages.iter().filter(|it| it.role == message.role);
     match part {
-        Part::Text { text } => same_role.any(|it| it.content.iter().any(|it| is_text(it, text))),
+        Part::Text { text, .. } => same_role.any(|it| it.content.iter().any(|it| is_text(it, text))),
         Part::ToolResult(result) => {
             let is_shortened = why.shortened_results.iter().any(|it| it.call_id == result.call_id);
             let is_repaired = why.repairs.iter().any(|it| it.call_id == result.call_id);
@@ -74,7 +74,7 @@ fn has(request: &Request, why: &Explanation, message: &Message, part: &Part) -> 
 }
 
 fn is_text(part: &Part, said: &str) -> bool {
-    matches!(part, Part::Text { text } if text == said)
+    matches!(part, Part::Text { text, .. } if text == said)
 }
 
 /// Whether the turn of an item is listed with a reason.

@@ -193,7 +193,7 @@ fn asked_for_summary(request: &Request, user: &str) -> Option<String> {
 
 fn said(part: &Part) -> Option<&str> {
     match part {
-        Part::Text { text } => Some(text),
+        Part::Text { text, .. } => Some(text),
         _ => None,
     }
 }

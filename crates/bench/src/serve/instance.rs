@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use contexture::model::{Client, ClientConfig, ModelProvider};
 use contexture::project::Project;
-use contexture::session::{Documents, Store};
+use contexture::session::{Documents, SourceIndex, Store};
 use contexture::session::{SessionConfig, Sessions};
 use contexture::store_postgres::PostgresConfig;
 use contexture::store_postgres::PostgresStore;
@@ -37,11 +37,11 @@ pub fn instance(
 
 async fn server(folder: &Path, url: Option<&str>) -> Result<Server, Box<dyn Error>> {
     let project = Project::open(folder).map_err(|err| format!("{:?}", err.faults))?;
-    let (store, documents) = match url {
-        Some(url) => both(PostgresStore::connect(url, PostgresConfig::default()).await?),
+    let (store, documents, sources) = match url {
+        Some(url) => parts(PostgresStore::connect(url, PostgresConfig::default()).await?),
         None => {
             let config = SqliteConfig::new(Arc::new(SystemTime));
-            both(SqliteStore::open(folder.join("contexture.db"), config)?)
+            parts(SqliteStore::open(folder.join("contexture.db"), config)?)
         }
     };
     let sessions = Sessions::new(
@@ -50,12 +50,14 @@ async fn server(folder: &Path, url: Option<&str>) -> Result<Server, Box<dyn Erro
         SessionConfig { kept_threads: 512, ..SessionConfig::default() },
     );
     let (time, names) = (Arc::new(SystemTime), Arc::new(SystemNames));
-    Ok(Server::new(Parts { project, agent: agent_maker(), sessions, documents, time, names })?)
+    Ok(Server::new(Parts { project, agent: agent_maker(), sessions, documents, sources, time, names })?)
 }
 
-fn both<S: Store + Documents>(store: S) -> (Arc<dyn Store>, Arc<dyn Documents>) {
+fn parts<S: Store + Documents + SourceIndex>(
+    store: S,
+) -> (Arc<dyn Store>, Arc<dyn Documents>, Arc<dyn SourceIndex>) {
     let store = Arc::new(store);
-    (Arc::clone(&store) as Arc<dyn Store>, store)
+    (Arc::clone(&store) as Arc<dyn Store>, Arc::clone(&store) as Arc<dyn Documents>, store)
 }
 
 fn agent_maker() -> AgentMaker {

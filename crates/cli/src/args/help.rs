@@ -57,6 +57,24 @@ Examples:
 A line is a turn; one that ends in `\\` continues. `/help` lists the commands. Ctrl-C stops an
 answer, Ctrl-D leaves. In a pipe the answers alone go to standard output.";
 
+pub(super) const KNOWLEDGE: &str = "\
+Examples:
+  contexture knowledge add handbook docs/ faq.html
+  contexture knowledge search handbook 'How long do refunds take?' --top-k 3
+  contexture knowledge list handbook --json
+  contexture knowledge reindex
+
+A folder `knowledge/NAME` of the project is a base by itself: only its files change it.";
+
+pub(super) const KNOWLEDGE_ADD: &str = "\
+Examples:
+  contexture knowledge add handbook docs/
+  contexture knowledge add handbook README.md CHANGELOG.md --tenant acme
+
+The id of a document is its path within the folder that is given, or the name of a file that is
+given itself. What has not changed is left alone; a run that was stopped continues where it was.
+In folders, files that are no text are left out with a reason.";
+
 pub(super) const COMPACT: &str = "\
 Examples:
   contexture compact support-1

@@ -3,6 +3,7 @@
 mod flow;
 mod help;
 mod keys;
+mod knowledge;
 mod serve;
 mod sessions;
 mod talk;
@@ -23,6 +24,7 @@ pub(crate) use flow::{
     FlowResumeArgs, FlowRunArgs, FlowRunsArgs, FlowShowArgs, GraphFormat, RunStoreArgs, StatusName,
 };
 pub(crate) use keys::{AuditArgs, KeysArgs, KeysCommand, NewKeyArgs};
+pub(crate) use knowledge::{KnowledgeArgs, KnowledgeCommand};
 pub(crate) use serve::ServeArgs;
 pub(crate) use sessions::{ArchivesArgs, SessionsArgs, SessionsCommand, ShowArgs, StoreArgs, ViewArg};
 pub(crate) use talk::{ChatArgs, CompactArgs, RunArgs, TalkArgs};
@@ -95,6 +97,9 @@ pub(crate) enum Command {
     /// Look after stored sessions: list, show, archives, export, import, fork, delete.
     #[command(after_help = help::SESSIONS)]
     Sessions(SessionsArgs),
+    /// Look after knowledge bases: add files, list, search, show, remove, reindex.
+    #[command(after_help = help::KNOWLEDGE)]
+    Knowledge(KnowledgeArgs),
     /// Serve the project over HTTP: sessions, turns, events, and an endpoint for OpenAI clients.
     #[command(after_help = help::SERVE)]
     Serve(ServeArgs),

@@ -11,7 +11,7 @@ use crate::args::{Globals, KeysArgs, KeysCommand, NewKeyArgs, StoreArgs};
 use crate::error::Failure;
 use crate::output::Reply;
 use crate::setup::runtime;
-use crate::setup::store::{Missing, Opened, open_both, place};
+use crate::setup::store::{Missing, Opened, open_all, place};
 use crate::terminal::Screen;
 use crate::terminal::paint::{BOLD, DIM, GREEN, paint};
 use crate::terminal::table::{Align, Cell, Table};
@@ -28,7 +28,7 @@ pub(super) fn run(args: &KeysArgs, globals: &Globals, screen: Screen) -> Result<
         KeysCommand::List | KeysCommand::Revoke { .. } => Missing::Refuse,
     };
     runtime::block_on(async {
-        let Opened { store, documents } = open_both(&place, missing).await?;
+        let Opened { store, documents, .. } = open_all(&place, missing).await?;
         let keys = Keys::new(store, documents);
         match &args.command {
             KeysCommand::Create(new) => create(&keys, new, globals.json).await,

@@ -11,6 +11,7 @@ mod flow;
 mod init;
 mod inspect;
 mod keys;
+mod knowledge;
 mod lint;
 mod prompts;
 mod render;
@@ -46,6 +47,7 @@ pub(crate) fn run(cli: Cli, screen: Screen) -> Result<Reply, Failure> {
         Command::Blocks(args) => blocks::run(&args, &globals, screen),
         Command::Flow(args) => flow::run(&args, &globals, screen),
         Command::Sessions(args) => sessions::run(&args, &globals, screen),
+        Command::Knowledge(args) => knowledge::run(&args, &globals, screen),
         Command::Serve(args) => serve::run(&args, &globals),
         Command::Keys(args) => keys::run(&args, &globals, screen),
         Command::Audit(args) => audit::run(&args, &globals, screen),

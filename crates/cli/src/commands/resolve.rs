@@ -68,7 +68,7 @@ fn message(message: &Message, screen: Screen) -> String {
 fn part(part: &Part) -> String {
     let note = |text: String| paint(CYAN, &format!("[{}]", one_line(&text)));
     match part {
-        Part::Text { text } => visible(text).into_owned(),
+        Part::Text { text, .. } => visible(text).into_owned(),
         Part::Image(Image { source, media_type }) => {
             note(format!("image {}, {}", media_type.as_deref().unwrap_or("of unknown type"), media(source)))
         }
@@ -79,6 +79,10 @@ fn part(part: &Part) -> String {
                 file.name.as_deref().unwrap_or_default(),
                 media(&file.source)
             ))
+        }
+        Part::Evidence(evidence) => {
+            let head = note(format!("evidence {}, {}", evidence.chunk, evidence.source));
+            format!("{head}\n{}", visible(&evidence.joined_text()))
         }
         Part::Thinking(thinking) => format!("{}\n{}", note("thinking".to_owned()), visible(&thinking.text)),
         Part::ToolCall(call) => note(format!("call {} {}: {}", call.id, call.name, call.arguments)),

@@ -50,6 +50,9 @@ async fn talk(
         stage.check(None)?;
     }
     let sessions = stage.sessions(&place, args.talk.scope.tenant.as_deref(), Missing::Create).await?;
+    if place == Place::Memory {
+        stage.open_knowledge(&args.talk).await?;
+    }
     let thread = thread(stage, &sessions, id.as_ref()).await?;
     let form = match (as_json, args.events) {
         (true, _) => Form::Nothing,
@@ -156,6 +159,12 @@ fn document(outcome: &Outcome) -> Value {
         "ended": outcome.ended.as_str(), "text": outcome.text(), "usage": outcome.usage, "steps": outcome.steps,
         "remarks": remarks.collect::<Vec<_>>(), "approvals": outcome.approvals,
     });
+    if !outcome.citations.is_empty() {
+        document["citations"] = json!(outcome.citations);
+    }
+    if !outcome.reports.is_empty() {
+        document["reports"] = json!(outcome.reports);
+    }
     if !outcome.compactions.is_empty() {
         document["compactions"] = json!(outcome.compactions);
     }

@@ -19,7 +19,7 @@ use crate::output::{self, Reply};
 use crate::setup::models::{self, Models};
 use crate::setup::root;
 use crate::setup::runtime;
-use crate::setup::store::{self, Missing, Opened, Place, open_both};
+use crate::setup::store::{self, Missing, Opened, Place, open_all};
 use crate::setup::telemetry::{self, Usual};
 use crate::stage::{agent_builder, session_config};
 
@@ -80,11 +80,11 @@ fn warn_of_models(project: &Project, models: &Models) {
 }
 
 async fn serve(project: Project, dir: &Path, place: &Place, as_json: bool) -> Result<Reply, Failure> {
-    let Opened { store, documents } = open_both(place, Missing::Create).await?;
+    let Opened { store, documents, sources } = open_all(place, Missing::Create).await?;
     let ports = session_ports(project.config().model.default.as_deref());
     let sessions = Sessions::new(store, ports, session_config(project.config()));
     let (time, names) = (Arc::new(SystemTime), Arc::new(SystemNames));
-    let parts = Parts { project, agent: agent_maker(), sessions, documents, time, names };
+    let parts = Parts { project, agent: agent_maker(), sessions, documents, sources, time, names };
     let server = Server::new(parts).map_err(|err| Failure::new(ErrorCode::FileInvalid, err))?;
     let listener = Listener::bind(&server, dir).await.map_err(refused)?;
     output::started(

@@ -1,6 +1,7 @@
 //! What a command works with: the project and its configuration, models, the store, the runtime, telemetry.
 
 pub(crate) mod dotenv;
+pub(crate) mod knowledge;
 pub(crate) mod models;
 pub(crate) mod proxies;
 pub(crate) mod root;

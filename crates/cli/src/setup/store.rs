@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contexture::SystemTime;
-use contexture_session::{Documents, MemoryStore, Store};
+use contexture_session::{Documents, MemoryStore, SourceIndex, Store};
 use contexture_store_postgres::{PostgresConfig, PostgresStore};
 use contexture_store_sqlite::{SqliteConfig, SqliteStore};
 
@@ -71,19 +71,20 @@ pub(crate) fn parse(url: &str, dir: &Path) -> Result<Place, Failure> {
     }
 }
 
-/// A store, and the documents that it keeps next to conversations.
+/// A store, and the documents and knowledge bases that it keeps next to conversations.
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) documents: Arc<dyn Documents>,
+    pub(crate) sources: Arc<dyn SourceIndex>,
 }
 
 /// Opens a store.
 pub(crate) async fn open_store(place: &Place, missing: Missing) -> Result<Arc<dyn Store>, Failure> {
-    Ok(open_both(place, missing).await?.store)
+    Ok(open_all(place, missing).await?.store)
 }
 
-/// Opens a store and its documents.
-pub(crate) async fn open_both(place: &Place, missing: Missing) -> Result<Opened, Failure> {
+/// Opens a store and whatever else it keeps.
+pub(crate) async fn open_all(place: &Place, missing: Missing) -> Result<Opened, Failure> {
     match place {
         Place::Sqlite(path) => {
             match missing {
@@ -91,16 +92,17 @@ pub(crate) async fn open_both(place: &Place, missing: Missing) -> Result<Opened,
                 Missing::Refuse => {}
                 Missing::Create => make_folder(path)?,
             }
-            Ok(both(SqliteStore::open(path, SqliteConfig::new(Arc::new(SystemTime)))?))
+            Ok(opened(SqliteStore::open(path, SqliteConfig::new(Arc::new(SystemTime)))?))
         }
-        Place::Memory => Ok(both(MemoryStore::new(Arc::new(SystemTime)))),
-        Place::Postgres(url) => Ok(both(PostgresStore::connect(url, PostgresConfig::default()).await?)),
+        Place::Memory => Ok(opened(MemoryStore::new(Arc::new(SystemTime)))),
+        Place::Postgres(url) => Ok(opened(PostgresStore::connect(url, PostgresConfig::default()).await?)),
     }
 }
 
-fn both<S: Store + Documents>(store: S) -> Opened {
+fn opened<S: Store + Documents + SourceIndex>(store: S) -> Opened {
     let store = Arc::new(store);
-    Opened { store: Arc::clone(&store) as Arc<dyn Store>, documents: store }
+    let documents = Arc::clone(&store) as Arc<dyn Documents>;
+    Opened { store: Arc::clone(&store) as Arc<dyn Store>, documents, sources: store }
 }
 
 fn no_file(path: &Path) -> Failure {

@@ -37,8 +37,10 @@ pub(crate) fn sketch(number: usize, message: &Message) -> Message {
             let output = ToolOutput::Json(json!([number, idx]));
             Part::ToolResult(ToolResult { call_id: call_id.clone(), name: name.clone(), output })
         }
-        Part::Text { text } if text.trim().is_empty() => Part::text(""),
-        Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) => Part::text("said"),
+        Part::Text { text, .. } if text.trim().is_empty() => Part::text(""),
+        Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Evidence(_) | Part::Thinking(_) => {
+            Part::text("said")
+        }
     });
     Message::parts(message.role, parts.collect()).with_id(number.to_string())
 }

@@ -10,6 +10,7 @@ mod flow;
 mod flow_examples;
 mod flow_runs;
 mod judge;
+mod knowledge;
 mod local;
 mod pages;
 mod readme;

@@ -25,7 +25,7 @@ fn thinking_is_shown_if_it_is_asked_for_and_not_on_standard_output() {
     let dialect = Dialect::Anthropic;
     let answer = || {
         let thinking = Thinking { text: "Hm, hm.".to_owned(), ..Thinking::default() };
-        let parts = vec![Part::Thinking(thinking), Part::Text { text: "It is 42.".to_owned() }];
+        let parts = vec![Part::Thinking(thinking), Part::text("It is 42.")];
         let pieces = ["Hm, ", "hm."].map(|it| Delta::Thinking(it.to_owned()));
         let rest = [Delta::Text("It is 42.".to_owned()), Delta::Done(Box::new(Answer::parts(parts)))];
         Reply::deltas(dialect, &pieces.into_iter().chain(rest).collect::<Vec<_>>())

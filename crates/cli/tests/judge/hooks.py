@@ -15,7 +15,9 @@ def whole(value):
 def fits(values):
     """Names are limited in bytes, and JSON Schema counts characters."""
     texts = [it for it in (values or {}).values() if isinstance(it, str)]
-    return all(len(it.encode("utf-8", "surrogatepass")) <= 200 for it in texts)
+    base = (values or {}).get("base", "")
+    is_short = not isinstance(base, str) or len(base.encode("utf-8", "surrogatepass")) <= 64
+    return is_short and all(len(it.encode("utf-8", "surrogatepass")) <= 200 for it in texts)
 
 
 @schemathesis.hook

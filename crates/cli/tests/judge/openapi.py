@@ -70,7 +70,16 @@ def seed():
     doomed_threads = [call("POST", "/v1/sessions/s2/threads", {})["id"] for _ in range(20)]
     runs = [call("POST", "/v1/flows/chat/runs", {"wait": True})["run"] for _ in range(23)]
     call("POST", f"/v1/runs/{runs[0]}/waits/ask.1", {"value": "Hello"})
+    doomed_bases = [f"doomed{idx}" for idx in range(20)]
+    for name in ["handbook", *doomed_bases]:
+        call("PUT", f"/v1/knowledge/{name}", {})
+    documents = ["refunds", "shop/shipping"]
+    for name in documents:
+        call("POST", "/v1/knowledge/handbook/documents", {"id": name, "text": f"# {name}\n\nIt takes 30 days."})
     return {
+        "knowledge": documents,
+        "bases": ["handbook"],
+        "doomed_bases": doomed_bases,
         "flows": ["chat"],
         "runs": runs[:3],
         "doomed_runs": runs[3:],
@@ -91,8 +100,9 @@ def with_names(document, names):
         noun = path.split("/")[2] if path.startswith("/v1/") else ""
         for method, operation in item.items():
             doomed = {"sessions": "doomed", "threads": "doomed_threads", "runs": "doomed_runs"} if method == "delete" else {}
+            bases = names["doomed_bases" if method == "delete" else "bases"]
             for parameter in operation.get("parameters", []):
-                known = {"turn": ["t1", "t2"], "n": [1], "wait": ["ask.1", "ask.2"]}.get(parameter["name"], names.get(doomed.get(noun, noun)))
+                known = {"turn": ["t1", "t2"], "n": [1], "wait": ["ask.1", "ask.2"], "base": bases}.get(parameter["name"], names.get(doomed.get(noun, noun)))
                 if parameter["in"] == "path" and known:
                     schema = parameter["schema"]
                     parameter["schema"] = {"anyOf": [{"enum": known}, {"enum": known[:1]}, schema]}

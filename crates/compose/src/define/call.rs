@@ -39,8 +39,10 @@ pub struct Call {
     pub config: Arc<Value>,
     ctx: Arc<Value>,
     is_first_turn: bool,
+    is_recorded: bool,
     held_blocks: Arc<BTreeSet<String>>,
     conversation: Arc<[Turn]>,
+    user_text: Arc<str>,
 }
 
 impl Call {
@@ -55,19 +57,42 @@ impl Call {
             config: Arc::new(config),
             ctx: Arc::new(ctx),
             is_first_turn: true,
+            is_recorded: false,
             held_blocks: Arc::default(),
             conversation: Arc::default(),
+            user_text: Arc::from(""),
         }
     }
 
     /// Returns the history after the transforms, oldest first, then the turn in flight, if there is one. Only context
-    /// providers get it; for everything else it is empty, which saves the cost of building it.
+    /// providers and contributors that [ask for it](crate::ConversationUse) get it; for everything else it is empty,
+    /// which saves the cost of building it.
     pub fn conversation(&self) -> &Arc<[Turn]> {
         &self.conversation
     }
 
+    /// Returns what the user says in this turn, without anything that the engine added: the text of the turn in flight,
+    /// or else the prompt's own user text. Like the [conversation](Self::conversation), it has to be asked for.
+    pub fn user_text(&self) -> &str {
+        &self.user_text
+    }
+
+    /// Returns whether the running turn was recorded with its envelope, so that text for the envelope is left out. A
+    /// contributor that has nothing else to add need not search for such text again.
+    pub fn has_envelope(&self) -> bool {
+        self.is_recorded
+    }
+
     pub(crate) fn with_conversation(&self, conversation: Arc<[Turn]>) -> Self {
         Self { conversation, ..self.clone() }
+    }
+
+    pub(crate) fn with_user_text(self, user_text: Arc<str>) -> Self {
+        Self { user_text, ..self }
+    }
+
+    pub(crate) fn recorded(self, is_recorded: bool) -> Self {
+        Self { is_recorded, ..self }
     }
 
     /// Returns whether this is the first turn of the conversation.

@@ -24,7 +24,7 @@ impl MessageText {
     /// Converts a message. The list holds texts only: images and files belong in the user slot.
     fn of(message: &Message) -> Result<Self, BoxError> {
         let text = |it: &Part| match it {
-            Part::Text { text } => Ok(text.clone()),
+            Part::Text { text, .. } => Ok(text.clone()),
             _ => Err(BoxError::from(
                 "a message of the list holds more than text: images and files belong into `user`",
             )),

@@ -22,9 +22,9 @@ pub use condition::{Predicate, Selector};
 pub use definition::{Definition, HistoryConfig};
 pub use entry::{
     Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Branch, Context, ContextProvider,
-    ContextSource, Contribution, Contributor, Declaration, Entry, FnContributor, InlineBlock, Match,
-    MatchBuilder, OnError, Piece, Placement, Profile, Rank, When, contributor, injectable, matching,
-    provider, when,
+    ContextSource, Contribution, Contributor, ConversationUse, Declaration, Entry, FnContributor,
+    InlineBlock, Match, MatchBuilder, OnError, Piece, Placement, Profile, Rank, When, contributor,
+    injectable, matching, provider, when,
 };
 pub(crate) use entry::{ContextParts, ProviderParts};
 pub use input::{Input, InputPolicy};

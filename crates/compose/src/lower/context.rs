@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::define::ContextParts;
 use crate::segment::{SharedText, SharedTool, Volatility};
-use crate::{BoxError, Call, Contribution, Contributor, Declaration, Piece, Profile};
+use crate::{BoxError, Call, Contribution, Contributor, ConversationUse, Declaration, Piece, Profile};
 
 /// Returns how often a context changes, derived from its contents.
 pub(super) fn inferred_volatility(parts: &ContextParts) -> Volatility {
@@ -97,6 +97,7 @@ impl Contributor for ContextContributor {
             entries: self.parts.entries.clone(),
             profile: self.profile.clone(),
             family: None,
+            conversation: ConversationUse::Nothing,
         }
     }
 }

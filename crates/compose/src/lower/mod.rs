@@ -28,7 +28,9 @@ use self::tags::{Sketch, tag_faults};
 use crate::define::ContextParts;
 use crate::segment::{EntryKind, SharedTool, Volatility};
 use crate::tags::block_tag_name;
-use crate::{Branch, Contributor, Declaration, Definition, Entry, Error, ErrorKind, Priority, Source};
+use crate::{
+    Branch, Contributor, ConversationUse, Declaration, Definition, Entry, Error, ErrorKind, Priority, Source,
+};
 
 /// Why an entry under a condition was excluded.
 pub(crate) const PREDICATE_FALSE: &str = "when() predicate returned false";
@@ -304,12 +306,13 @@ impl Lowering {
         let EntryPosition { source, identity, place, depth, is_gated } = at;
         let LoweredEntry { contributor, stability, gate_reason, condition, is_provider } =
             make(self, &source);
-        let Declaration { input, entries, profile, family } = contributor.declare();
+        let Declaration { input, entries, profile, family, conversation } = contributor.declare();
         let children = self.entries(&entries, &format!("{place} use"), depth + 1);
         let input = self.schema(&source, input.as_ref(), &self.overrides.clone());
         let is_context = matches!(source, Source::Context(_) | Source::At { kind: EntryKind::Context, .. });
         let of_kind = if is_context { CONTEXT_WHEN_FALSE } else { PREDICATE_FALSE };
         let inferred = match profile.volatility {
+            _ if conversation == ConversationUse::AtTurnStart => Stability::Turn,
             None | Some(Volatility::Turn) => Stability::Request,
             Some(Volatility::Static | Volatility::Conversation) => Stability::Turn,
         };
@@ -326,6 +329,7 @@ impl Lowering {
             gate_reason: gate_reason.unwrap_or(of_kind),
             condition,
             is_provider,
+            conversation,
             input,
             children,
             is_gated,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::schema::OwnedSchema;
 use crate::define::{Predicate, Selector};
-use crate::{Contribution, Contributor, Profile, Source};
+use crate::{Contribution, Contributor, ConversationUse, Profile, Source};
 
 /// One position in the lowered tree.
 #[derive(Clone)]
@@ -32,6 +32,8 @@ pub(crate) struct Node {
     pub(crate) condition: Option<Predicate>,
     /// Whether it is a context provider, which puts messages before the history and can read the history.
     pub(crate) is_provider: bool,
+    /// What else it reads of the conversation.
+    pub(crate) conversation: ConversationUse,
     pub(crate) input: Option<Arc<OwnedSchema>>,
     pub(crate) children: Vec<Item>,
     pub(super) is_gated: bool,

@@ -5,6 +5,7 @@
 mod clock;
 mod counters;
 mod engine;
+mod http;
 mod memo;
 mod observe;
 mod policy;
@@ -13,6 +14,7 @@ mod skills;
 pub use clock::{Clock, ManualClock, StoppedClock};
 pub use counters::{Counters, FixedCounter, ModelCounters};
 pub use engine::Engine;
+pub use http::{HttpCaller, HttpReply, HttpRequest};
 pub use memo::{ContextMemo, InMemoryMemo, MemoKey, Remembering};
 pub use observe::{Collected, Diagnostics, EngineEvent, Ignore, Sink};
 pub use policy::{AllowAll, DenySources, Policy, PolicyVerdict};

@@ -3,20 +3,20 @@
 use std::borrow::Cow;
 
 use contexture_history::neutral::neutralise;
-use contexture_history::{Envelope, EnvelopeTag, envelope_part};
-use contexture_message::{Message, Part, Role};
+use contexture_history::{Envelope, EnvelopeTag, envelope_parts};
+use contexture_message::{Evidence, Message, Part, Role};
 
-/// Returns the envelope with these pieces, each on separate lines.
-pub(crate) fn envelope(pieces: &[&str]) -> Envelope {
-    Envelope { tag: EnvelopeTag::SystemContext, text: pieces.join("\n") }
+/// Returns the envelope with these pieces, each on separate lines, and with this evidence.
+pub(crate) fn envelope(pieces: &[&str], evidence: Vec<Evidence>) -> Envelope {
+    Envelope { tag: EnvelopeTag::SystemContext, text: pieces.join("\n"), evidence }
 }
 
 /// Returns the text of the envelope with these pieces.
 pub(crate) fn envelope_text(pieces: &[&str]) -> String {
-    match envelope_part(&envelope(pieces)) {
-        Part::Text { text } => text,
-        _ => String::new(),
-    }
+    envelope_parts(&envelope(pieces, Vec::new()))
+        .into_iter()
+        .filter_map(|it| if let Part::Text { text, .. } = it { Some(text) } else { None })
+        .collect()
 }
 
 /// Returns whether the user wrote the message: it is not the engine's and contains no tool results.
@@ -27,7 +27,12 @@ pub(crate) fn is_of_the_user(message: &Message) -> bool {
         && !message.content.iter().all(is_engines)
 }
 
-/// Returns whether the engine created a part. In all other parts the engine's tags were neutralised before.
+/// Returns whether the engine created a part. In all other parts the engine's tags were neutralised before. Evidence is
+/// not what a user says, whoever added it.
 pub(crate) fn is_engines(part: &Part) -> bool {
-    matches!(part, Part::Text { text } if matches!(neutralise(text), Cow::Owned(_)))
+    match part {
+        Part::Text { text, .. } => matches!(neutralise(text), Cow::Owned(_)),
+        Part::Evidence(_) => true,
+        _ => false,
+    }
 }

@@ -8,10 +8,11 @@ mod source;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use contexture_message::tokens::message_tokens;
+use contexture_message::tokens::{message_tokens, part_tokens};
 use contexture_message::{Message, TokenCounter, Tokens};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub(crate) use self::envelope::{envelope, envelope_text, is_engines, is_of_the_user};
 pub use self::priority::{Priority, PriorityOutOfRange};
@@ -51,6 +52,8 @@ pub struct Segment {
     pub offers: Arc<Offers>,
     /// Whether it is sent, and if not, why.
     pub fate: Fate,
+    /// What its contributor tells about it, for the Explanation.
+    pub detail: Option<Arc<Value>>,
 }
 
 /// What a thread keeps of its frozen prefix: a block, or the messages of a context provider.
@@ -286,6 +289,7 @@ impl Segment {
             tokens: Tokens(0),
             offers: Offers::none(),
             fate: Fate::Kept,
+            detail: None,
         }
     }
 
@@ -301,6 +305,10 @@ impl Segment {
             Body::Nothing | Body::Tags(_) => Tokens(0),
             Body::Text(text) => text.tokens(counter),
             Body::Tool(tool) => tool.tokens(counter),
+            // The envelope is part of a message, whose framing is counted elsewhere.
+            Body::Messages(messages) if self.slot == Slot::Envelope => {
+                messages.iter().flat_map(|it| &it.content).map(|it| part_tokens(&**counter, it)).sum()
+            }
             Body::Messages(messages) => messages_tokens(&**counter, messages),
         }
     }

@@ -40,6 +40,13 @@ pub enum Source {
     Transform(Arc<str>),
     /// A turn of the history: `history:t7`.
     History(Arc<str>),
+    /// A chunk of a knowledge base: `knowledge:handbook#12`. Answers cite it as `[handbook:12]`.
+    Knowledge {
+        /// The name of the base.
+        base: Arc<str>,
+        /// The id of the chunk in its base.
+        chunk: Arc<str>,
+    },
     /// An entry without an id, by its position in the author's array: `context[2]`.
     At {
         /// The kind of entry.
@@ -94,6 +101,7 @@ impl Source {
             | Source::Adaptation(_)
             | Source::Transform(_)
             | Source::History(_)
+            | Source::Knowledge { .. }
             | Source::At { .. }
             | Source::Noted(_) => None,
         }
@@ -121,6 +129,7 @@ impl Source {
             Source::Adaptation(_) => "adaptation",
             Source::Transform(_) => "transform",
             Source::History(_) => "history",
+            Source::Knowledge { .. } => "knowledge",
             Source::At { kind, .. } => kind.as_str(),
             Source::Noted(notation) => notation.split([':', '[']).next().unwrap_or_default(),
         }
@@ -133,6 +142,7 @@ impl Source {
                 return self.kind().into();
             }
             Source::At { kind, position } => return format!("{}[{position}]", kind.as_str()).into(),
+            Source::Knowledge { base, chunk } => return format!("knowledge:{base}#{chunk}").into(),
             Source::Noted(notation) => return (&**notation).into(),
             Source::Output => "output",
             Source::TagBlock => "block",

@@ -75,6 +75,14 @@ pub(crate) fn gate(prompt: &Compiled, options: &ResolveOptions, call: &Call) -> 
     if options.conversation.has_envelope() {
         gated.steps.iter_mut().for_each(Step::exclude_if_in_envelope);
     }
+    let entries = &options.additions.entries;
+    if !entries.is_empty() {
+        let at = Reentry { prompt: &prompt.definition.id, owner: &Source::CallSite, depth: 0 };
+        let seen = gated.steps.iter().filter_map(Step::identity).collect();
+        let Gated { call, steps } = gate_reentered(entries, &at, &gated.call, seen)?;
+        gated.call = call;
+        gated.steps.extend(steps);
+    }
     let providers = lower_providers(&options.additions.providers, |source| prompt.place(source))?;
     gated.steps.extend(providers.into_iter().map(Step::Active));
     Ok(gated)

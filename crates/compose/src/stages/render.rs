@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use contexture_history::envelope_part;
+use contexture_history::{Envelope, envelope_parts};
 use contexture_message::{Message, Request, Role};
 
 use super::arrange::Arranged;
-use super::draft::message_segments;
-use crate::segment::{Body, Slot, envelope, is_of_the_user};
+use super::draft::{envelope_of, message_segments};
+use crate::segment::{Body, Slot, is_of_the_user};
 use crate::{Segment, Source};
 
 /// A request, and the source of each message after the system message.
@@ -27,13 +27,15 @@ pub(crate) fn render(arranged: &Arranged) -> Rendered {
     let mut turn = Turn::default();
     for segment in message_segments(draft) {
         match &segment.body {
+            Body::Text(_) | Body::Messages(_) if segment.slot == Slot::Envelope => {
+                turn.envelope_source.get_or_insert_with(|| segment.source.clone());
+            }
             Body::Messages(list) => list.iter().for_each(|it| turn.push(segment, Arc::clone(it))),
-            Body::Text(text) if segment.slot == Slot::Envelope => turn.envelope(segment, text),
             Body::Text(text) => turn.push(segment, Arc::new(Message::user(text.as_str()))),
             Body::Nothing | Body::Tags(_) | Body::Tool(_) => {}
         }
     }
-    let (messages, origins): (Vec<_>, Vec<_>) = turn.with_envelope().into_iter().unzip();
+    let (messages, origins): (Vec<_>, Vec<_>) = turn.with_envelope(envelope_of(draft)).into_iter().unzip();
     let tools = draft.segments.iter().filter_map(|it| match &it.body {
         Body::Tool(tool) if it.fate.is_sent() => Some(Arc::clone(tool.tool())),
         _ => None,
@@ -52,16 +54,15 @@ pub(crate) fn render(arranged: &Arranged) -> Rendered {
 
 /// Builds the messages after the system message.
 #[derive(Default)]
-struct Turn<'a> {
+struct Turn {
     messages: Vec<(Arc<Message>, Source)>,
     /// The index of this turn's first message.
     start: usize,
-    /// The pieces of the hidden envelope.
-    envelope: Vec<&'a str>,
+    /// The source of the first piece of the hidden envelope.
     envelope_source: Option<Source>,
 }
 
-impl<'a> Turn<'a> {
+impl Turn {
     fn push(&mut self, segment: &Segment, message: Arc<Message>) {
         self.messages.push((message, segment.source.clone()));
         if segment.slot <= Slot::History {
@@ -69,20 +70,15 @@ impl<'a> Turn<'a> {
         }
     }
 
-    fn envelope(&mut self, segment: &Segment, text: &'a str) {
-        self.envelope.push(text);
-        self.envelope_source.get_or_insert_with(|| segment.source.clone());
-    }
-
     /// Puts the hidden envelope after the visible text of this turn's user message.
-    fn with_envelope(mut self) -> Vec<(Arc<Message>, Source)> {
-        let Some(source) = self.envelope_source else { return self.messages };
-        let part = envelope_part(&envelope(&self.envelope));
+    fn with_envelope(mut self, envelope: Option<Envelope>) -> Vec<(Arc<Message>, Source)> {
+        let Some((source, envelope)) = self.envelope_source.zip(envelope) else { return self.messages };
+        let parts = envelope_parts(&envelope);
         let user = self.messages[self.start..].iter_mut().find(|(it, _)| is_of_the_user(it));
         match user {
-            Some((message, _)) => Arc::make_mut(message).content.push(part),
+            Some((message, _)) => Arc::make_mut(message).content.extend(parts),
             None => {
-                let message = Arc::new(Message::parts(Role::User, vec![part]));
+                let message = Arc::new(Message::parts(Role::User, parts));
                 self.messages.insert(self.start, (message, source));
             }
         }

@@ -74,7 +74,8 @@ impl<'a> Setup<'a> {
     pub(crate) fn call(&self) -> Call {
         let call =
             Call::new(Input::new(self.options.input.clone()), self.options.scope.clone(), self.config());
-        call.after_turns(self.options.conversation.history.len())
+        let conversation = &self.options.conversation;
+        call.after_turns(conversation.history.len()).recorded(conversation.has_envelope())
     }
 
     /// Returns what templates see as `config` before anything is gathered.

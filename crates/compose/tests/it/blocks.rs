@@ -314,7 +314,7 @@ fn one_envelope_holds_all_pieces_in_their_order() {
     let built = prompt.build().expect("it builds");
     let pass = resolve(&built, options).expect("it resolves");
     let [user] = &pass.request().messages[..] else { panic!("one message") };
-    let [_, Part::Text { text }] = &user.content[..] else { panic!("two parts") };
+    let [_, Part::Text { text, .. }] = &user.content[..] else { panic!("two parts") };
     insta::assert_snapshot!(text, @"
     <system-context>
     <first>
@@ -451,7 +451,7 @@ fn item(body: Body) -> Item {
 fn logged(user: &str, hidden: &str) -> Turn {
     let mut turn = Turn::start(TurnNo(1));
     turn.apply(&item(Body::Message(Arc::new(Message::user(user)))));
-    turn.apply(&item(Body::Envelope(Envelope { tag: EnvelopeTag::SystemReminders, text: hidden.into() })));
+    turn.apply(&item(Body::Envelope(Envelope::text(EnvelopeTag::SystemReminders, hidden))));
     turn
 }
 
@@ -515,7 +515,7 @@ fn sly() -> impl Strategy<Value = String> {
 /// Counts the engine's tags in everything that a model reads.
 fn engine_tags(messages: &[Arc<Message>]) -> usize {
     let texts = messages.iter().flat_map(|it| &it.content).map(|part| match part {
-        Part::Text { text } => text.clone(),
+        Part::Text { text, .. } => text.clone(),
         Part::ToolResult(result) => match &result.output {
             ToolOutput::Text(text) => text.clone(),
             other => format!("{other:?}"),
@@ -527,9 +527,9 @@ fn engine_tags(messages: &[Arc<Message>]) -> usize {
 }
 
 /// Builds a turn as its log would: what the user says, then the envelope that was sent.
-fn replayed(said: &str, envelope: Option<String>) -> Turn {
+fn replayed(said: &str, envelope: Option<Envelope>) -> Turn {
     let mut turn = Turn::start(TurnNo(1));
-    let envelope = envelope.map(|text| Body::Envelope(Envelope { tag: EnvelopeTag::SystemContext, text }));
+    let envelope = envelope.map(Body::Envelope);
     let words = (!said.trim().is_empty()).then(|| Body::Message(Arc::new(Message::user(said))));
     for body in words.into_iter().chain(envelope) {
         turn.apply(&Item {

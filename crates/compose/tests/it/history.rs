@@ -180,7 +180,7 @@ fn the_engines_tags_in_a_turn_of_a_log_are_the_engines() {
         at: Timestamp(0),
         body,
     };
-    let envelope = Envelope { tag: EnvelopeTag::SystemContext, text: "Page 7 <system-event>".into() };
+    let envelope = Envelope::text(EnvelopeTag::SystemContext, "Page 7 <system-event>");
     let mut turn = Turn::start(TurnNo(1));
     turn.apply(&item(Body::Message(Arc::new(Message::user("Hi </system-context>")))));
     turn.apply(&item(Body::Envelope(envelope)));

@@ -319,7 +319,7 @@ fn an_empty_list_reserves_its_position_like_null() {
 #[test]
 fn a_message_with_a_wrong_part_says_what_is_wrong() {
     insta::assert_snapshot!(shown(r#"["x", {"role": "user", "content": [{"type": "smell"}]}]"#), @r#"
-    message_invalid: a message is invalid: unknown variant `smell`, expected one of `text`, `image`, `file`, `thinking`, `tool_call`, `tool_result`, in `b`
+    message_invalid: a message is invalid: unknown variant `smell`, expected one of `text`, `image`, `file`, `evidence`, `thinking`, `tool_call`, `tool_result`, in `b`
     path: 
     sources: b
     hint: write `content` as text, or as a list of parts such as `{"type": "text", "text": "…"}`

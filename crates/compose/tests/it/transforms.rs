@@ -168,7 +168,7 @@ fn logged(text: &str, hidden: &str) -> Turn {
     };
     let mut turn = Turn::start(TurnNo(7));
     turn.apply(&item(1, Body::Message(Arc::new(Message::user(text)))));
-    let envelope = Envelope { tag: EnvelopeTag::SystemContext, text: hidden.to_owned() };
+    let envelope = Envelope::text(EnvelopeTag::SystemContext, hidden);
     turn.apply(&item(2, Body::Envelope(envelope)));
     turn
 }

@@ -2,11 +2,11 @@
 //!
 //! The input is a message and its token limit; the output is a message with shorter texts: the start and the end of
 //! each, with a marker that names the handle of the full text in the log. Call arguments keep their shape; long
-//! strings in them are cut. Images and files are not changed.
+//! strings in them are cut, and so is the text of evidence. Images and files are not changed.
 
 use std::collections::BTreeMap;
 
-use contexture_message::{Message, Part, Role, TokenCounter, Tokens, ToolCall, part_tokens};
+use contexture_message::{Evidence, Message, Part, Role, TokenCounter, Tokens, ToolCall, part_tokens};
 use serde_json::{Value, json};
 
 use crate::item::wording::{filled, summary_text};
@@ -52,7 +52,11 @@ pub(super) fn cut_part(
         return None;
     }
     match part {
-        Part::Text { text } => Some(Part::text(cut_text(text, limit, handle, counter))),
+        Part::Text { text, .. } => Some(Part::text(cut_text(text, limit, handle, counter))),
+        Part::Evidence(evidence) => {
+            let text = vec![cut_text(&evidence.joined_text(), limit, handle, counter)];
+            Some(Part::Evidence(Evidence { text, ..evidence.clone() }))
+        }
         Part::ToolCall(call) => {
             let arguments = cut_arguments(&call.arguments, limit, counter);
             Some(Part::ToolCall(ToolCall { arguments, ..call.clone() }))
@@ -62,7 +66,7 @@ pub(super) fn cut_part(
 }
 
 fn is_cuttable(part: &Part) -> bool {
-    matches!(part, Part::Text { .. } | Part::ToolCall(_))
+    matches!(part, Part::Text { .. } | Part::Evidence(_) | Part::ToolCall(_))
 }
 
 fn cut_text(text: &str, limit: Tokens, handle: &str, counter: &dyn TokenCounter) -> String {
@@ -155,5 +159,5 @@ pub const SHORTEST_PREVIEW: Tokens = Tokens(100);
 
 /// Whether a message is a summary, whose facts must not be cut.
 pub(super) fn is_summary(message: &Message) -> bool {
-    matches!(message.content.first(), Some(Part::Text { text }) if summary_text(text).is_some())
+    matches!(message.content.first(), Some(Part::Text { text, .. }) if summary_text(text).is_some())
 }

@@ -112,11 +112,11 @@ fn turn_lines(turn: &Turn) -> Vec<String> {
     for message in turn.messages() {
         for part in &message.content {
             match (message.role, part) {
-                (Role::User, Part::Text { text }) if !is_engine_text(text) => match summary_text(text) {
+                (Role::User, Part::Text { text, .. }) if !is_engine_text(text) => match summary_text(text) {
                     Some(summary) => lines.extend(kept_lines(summary)),
                     None => asked.push(text.as_str()),
                 },
-                (Role::Assistant, Part::Text { text }) => answered = sentences(text).next().or(answered),
+                (Role::Assistant, Part::Text { text, .. }) => answered = sentences(text).next().or(answered),
                 _ => {}
             }
         }

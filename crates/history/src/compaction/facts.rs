@@ -112,7 +112,9 @@ pub fn quoted_facts(summary: &str, turns: &[Turn], known: &[Fact]) -> Vec<Fact> 
 fn user_texts(message: &Message) -> impl Iterator<Item = &str> {
     let parts = message.content.iter().filter(|_| message.role == Role::User);
     parts.filter_map(|it| match it {
-        Part::Text { text } if !is_engine_text(text) && summary_text(text).is_none() => Some(text.as_str()),
+        Part::Text { text, .. } if !is_engine_text(text) && summary_text(text).is_none() => {
+            Some(text.as_str())
+        }
         _ => None,
     })
 }
@@ -139,7 +141,7 @@ impl Found {
                         self.calls.remove(open);
                     }
                 }
-                (Role::User, Part::Text { text }) if !is_engine_text(text) => match summary_text(text) {
+                (Role::User, Part::Text { text, .. }) if !is_engine_text(text) => match summary_text(text) {
                     // The facts of a summary are carried over; the rest of its text is searched for names only.
                     Some(summary) => read_facts(summary).0.into_iter().for_each(|it| self.name(it)),
                     None => {
@@ -148,7 +150,7 @@ impl Found {
                         asked.push(text.as_str());
                     }
                 },
-                (Role::Assistant, Part::Text { text }) => self.name(text),
+                (Role::Assistant, Part::Text { text, .. }) => self.name(text),
                 _ => {}
             }
         }

@@ -391,8 +391,13 @@ fn read(output: &ToolOutput) -> (&'static str, String) {
             let n_files = parts.iter().filter(|it| matches!(it, Part::File(_))).count();
             let note = (n_images + n_files > 0).then(|| media_note(n_images, n_files));
             let texts = parts.iter().filter_map(|part| match part {
-                Part::Text { text } => Some(text.clone()),
-                _ => None,
+                Part::Text { text, .. } => Some(text.clone()),
+                Part::Evidence(evidence) => Some(evidence.labelled_text()),
+                Part::Image(_)
+                | Part::File(_)
+                | Part::Thinking(_)
+                | Part::ToolCall(_)
+                | Part::ToolResult(_) => None,
             });
             ("result", note.into_iter().chain(texts).collect::<Vec<_>>().join("\n"))
         }

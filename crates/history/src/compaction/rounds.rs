@@ -164,7 +164,11 @@ impl<'a> Links<'a> {
                         *self.n_open.entry(call).or_default() -= 1;
                     }
                 }
-                Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) => {}
+                Part::Text { .. }
+                | Part::Image(_)
+                | Part::File(_)
+                | Part::Evidence(_)
+                | Part::Thinking(_) => {}
             }
         }
     }

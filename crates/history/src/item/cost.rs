@@ -2,7 +2,7 @@
 
 use contexture_message::{TokenCounter, Tokens, message_tokens, part_tokens};
 
-use super::wording::{envelope_part, event_message, summary_message};
+use super::wording::{envelope_parts, event_message, summary_message};
 use super::{Body, Visibility};
 use crate::neutral::neutral_message;
 
@@ -25,7 +25,7 @@ pub fn item_cost(counter: &dyn TokenCounter, body: &Body, visibility: Visibility
         Body::Message(message) => message_tokens(counter, &neutral_message(message)),
         Body::SystemEvent(event) => message_tokens(counter, &event_message(event)),
         Body::Summary(summary) => message_tokens(counter, &summary_message(summary)),
-        Body::Envelope(envelope) => part_tokens(counter, &envelope_part(envelope)),
+        Body::Envelope(envelope) => envelope_parts(envelope).iter().map(|it| part_tokens(counter, it)).sum(),
         Body::Application(_) | Body::Change(_) => Tokens(0),
     }
 }

@@ -11,7 +11,7 @@ pub(crate) mod wording;
 use std::fmt;
 use std::sync::Arc;
 
-use contexture_message::{Message, Role, Tokens, Usage};
+use contexture_message::{Evidence, Message, Role, Tokens, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -243,14 +243,24 @@ pub struct SystemEvent {
     pub text: String,
 }
 
-/// Hidden text that accompanies a user message.
+/// Hidden content that accompanies a user message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Envelope {
     /// The tag around it.
     pub tag: EnvelopeTag,
-    /// The text that the model reads, without the tag.
+    /// The text that the model reads, without the tag; may be empty if there is evidence.
     pub text: String,
+    /// Search results that the model may cite. They stand before the text, outside of the tag.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<Evidence>,
+}
+
+impl Envelope {
+    /// Returns an envelope of a text alone.
+    pub fn text(tag: EnvelopeTag, text: impl Into<String>) -> Self {
+        Self { tag, text: text.into(), evidence: Vec::new() }
+    }
 }
 
 /// The two kinds of envelopes.

@@ -5,7 +5,7 @@
 use contexture_message::{Message, Part};
 
 use super::fact::write_facts;
-use crate::neutral::neutralise;
+use crate::neutral::{neutral_part, neutralise};
 use crate::{Envelope, EnvelopeTag, Summary, SystemEvent};
 
 /// Returns the user message that a system event is replayed as.
@@ -15,8 +15,14 @@ pub(crate) fn event_message(event: &SystemEvent) -> Message {
     Message::user(filled(template, &[("name", &neutralise(&name)), ("text", &neutralise(&event.text))]))
 }
 
-/// Returns the part that an envelope adds to the user's message.
-pub fn envelope_part(envelope: &Envelope) -> Part {
+/// Returns the parts that an envelope adds to the user's message: its evidence, then its text.
+pub fn envelope_parts(envelope: &Envelope) -> Vec<Part> {
+    let evidence = envelope.evidence.iter().map(|it| neutral_part(Part::Evidence(it.clone())));
+    let has_text = envelope.evidence.is_empty() || !envelope.text.is_empty();
+    evidence.chain(has_text.then(|| text_part(envelope))).collect()
+}
+
+fn text_part(envelope: &Envelope) -> Part {
     let template = match envelope.tag {
         EnvelopeTag::SystemContext => include_str!("../../templates/system-context.txt"),
         EnvelopeTag::SystemReminders => include_str!("../../templates/system-reminders.txt"),

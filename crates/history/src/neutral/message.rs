@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use contexture_message::{File, Image, MediaSource, Message, Part, ToolDefinition, ToolOutput};
+use contexture_message::{Evidence, File, Image, MediaSource, Message, Part, ToolDefinition, ToolOutput};
 use serde_json::Value;
 
 use super::neutralise;
@@ -45,7 +45,7 @@ pub fn neutral_tool(tool: ToolDefinition) -> ToolDefinition {
 
 fn has_engine_tag(part: &Part) -> bool {
     match part {
-        Part::Text { text } => is_forged(text),
+        Part::Text { text, .. } => is_forged(text),
         Part::ToolResult(result) => match &result.output {
             ToolOutput::Text(text) | ToolOutput::ErrorText(text) => is_forged(text),
             ToolOutput::Json(value) | ToolOutput::ErrorJson(value) => any_string(value, &is_forged),
@@ -56,6 +56,10 @@ fn has_engine_tag(part: &Part) -> bool {
         Part::Image(Image { source, media_type }) => is_forged_media(None, media_type.as_deref(), source),
         Part::File(File { source, media_type, name }) => {
             is_forged_media(name.as_deref(), media_type.as_deref(), source)
+        }
+        Part::Evidence(Evidence { chunk, source, title, text, citations: _ }) => {
+            let names = [Some(chunk), Some(source), title.as_ref()].into_iter().flatten();
+            names.chain(text).any(|it| is_forged(it))
         }
         Part::Thinking(_) => false,
     }
@@ -82,7 +86,8 @@ fn neutral_source(source: MediaSource) -> MediaSource {
 pub(crate) fn neutral_part(part: Part) -> Part {
     let neutral = |text: String| neutralise(&text).into_owned();
     match part {
-        Part::Text { text } => Part::Text { text: neutralise(&text).into_owned() },
+        // Citations stay: they name what is sent elsewhere, and their spans are made to fit the text when they are read.
+        Part::Text { text, citations } => Part::Text { text: neutral(text), citations },
         Part::ToolResult(mut result) => {
             result.output = neutral_output(result.output);
             Part::ToolResult(result)
@@ -98,6 +103,13 @@ pub(crate) fn neutral_part(part: Part) -> Part {
             source: neutral_source(source),
             media_type: media_type.map(neutral),
             name: name.map(neutral),
+        }),
+        Part::Evidence(Evidence { chunk, source, title, text, citations }) => Part::Evidence(Evidence {
+            chunk: neutral(chunk),
+            source: neutral(source),
+            title: title.map(neutral),
+            text: text.into_iter().map(neutral).collect(),
+            citations,
         }),
         thinking @ Part::Thinking(_) => thinking,
     }

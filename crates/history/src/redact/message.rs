@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use contexture_message::{Message, Part, ToolOutput};
+use contexture_message::{Citation, Evidence, Message, Part, ToolOutput};
 use serde_json::{Map, Value};
 
 use super::Redact;
@@ -54,7 +54,13 @@ fn part(redact: &Redact, part: &Part, keeps_thinking: bool) -> Changed {
 /// Returns the redacted part, or `None` if the rules find nothing.
 fn visible(redact: &Redact, part: &Part) -> Option<Part> {
     match part {
-        Part::Text { text } => changed(redact, text).map(Part::text),
+        // Citations quote what the text says, so a text that is redacted loses them.
+        Part::Text { text, citations } => {
+            let is_quoted =
+                |it: &Citation| it.quote.as_deref().is_some_and(|it| changed(redact, it).is_some());
+            let is_secret = citations.iter().any(is_quoted);
+            changed(redact, text).or_else(|| is_secret.then(|| text.clone())).map(Part::text)
+        }
         Part::ToolCall(call) => {
             let arguments = value(redact, &call.arguments)?;
             Some(Part::ToolCall(contexture_message::ToolCall { arguments, ..call.clone() }))
@@ -67,8 +73,20 @@ fn visible(redact: &Redact, part: &Part) -> Option<Part> {
             let name = changed(redact, file.name.as_deref()?)?;
             Some(Part::File(contexture_message::File { name: Some(name), ..file.clone() }))
         }
+        Part::Evidence(evidence) => redacted_evidence(redact, evidence).map(Part::Evidence),
         Part::Image(_) | Part::Thinking(_) => None,
     }
+}
+
+fn redacted_evidence(redact: &Redact, evidence: &Evidence) -> Option<Evidence> {
+    let over = |it: &String| redact.text(it).into_owned();
+    let redacted = Evidence {
+        source: over(&evidence.source),
+        title: evidence.title.as_ref().map(over),
+        text: evidence.text.iter().map(over).collect(),
+        ..evidence.clone()
+    };
+    (redacted != *evidence).then_some(redacted)
 }
 
 fn output(redact: &Redact, output: &ToolOutput) -> Option<ToolOutput> {

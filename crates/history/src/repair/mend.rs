@@ -168,7 +168,11 @@ impl<'a> Mending<'a> {
                     sorted.is_answer = false;
                     sorted.asks = Some(self.ask(group, sorted.asks, call));
                 }
-                Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) => {
+                Part::Text { .. }
+                | Part::Image(_)
+                | Part::File(_)
+                | Part::Evidence(_)
+                | Part::Thinking(_) => {
                     sorted.is_answer = false;
                 }
             }

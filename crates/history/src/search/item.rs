@@ -10,7 +10,7 @@ const TOOL_OUTPUT: &str = "contexture.tool_output";
 
 /// Returns the searchable text of an item, if it has any.
 ///
-/// Searchable are the texts of messages, the names and arguments of tool calls, tool results, system events,
+/// Searchable are the texts of messages, evidence, the names and arguments of tool calls, tool results, system events,
 /// envelopes, and the full outputs of tools (`contexture.tool_output`). Thinking, images and files, summaries (they
 /// repeat what they cover), changes of the thread and other application items are not searchable.
 pub fn searchable(item: &Item) -> Option<String> {
@@ -18,7 +18,10 @@ pub fn searchable(item: &Item) -> Option<String> {
     match &item.body {
         Body::Message(message) => message.content.iter().for_each(|it| text.part(it)),
         Body::SystemEvent(event) => [&event.name, &event.text].into_iter().for_each(|it| text.add(it)),
-        Body::Envelope(envelope) => text.add(&envelope.text),
+        Body::Envelope(envelope) => {
+            text.add(&envelope.text);
+            envelope.evidence.iter().for_each(|it| text.add(&it.labelled_text()));
+        }
         Body::Application(own) if own.kind == TOOL_OUTPUT => {
             text.add(own.value.get("text").and_then(Value::as_str).unwrap_or_default());
         }
@@ -44,12 +47,16 @@ impl Pieces {
 
     fn part(&mut self, part: &Part) {
         match part {
-            Part::Text { text } => self.add(text),
+            Part::Text { text, .. } => self.add(text),
             Part::ToolCall(ToolCall { name, arguments, .. }) => {
                 self.add(name);
                 self.value(arguments);
             }
             Part::ToolResult(result) => self.output(&result.output),
+            Part::Evidence(evidence) => {
+                self.add(evidence.title.as_deref().unwrap_or_default());
+                self.add(&evidence.labelled_text());
+            }
             Part::Image(_) | Part::File(_) | Part::Thinking(_) => {}
         }
     }

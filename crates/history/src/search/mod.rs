@@ -12,4 +12,4 @@ mod word;
 
 pub use item::searchable;
 pub use snippet::snippet;
-pub use word::{MAX_QUERY_WORDS, query_words, words};
+pub use word::{MAX_QUERY_WORDS, Side, each_word, query_words, words};

@@ -61,15 +61,27 @@ pub fn query_words(query: &str) -> Vec<String> {
 
 /// Whether a text is indexed or is a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub enum Side {
     /// The text is indexed.
     Text,
     /// The text is a query.
     Query,
 }
 
-/// Calls `take` with each word and the index of its first character, until `take` returns `false`.
-pub(super) fn each_word(text: &str, side: Side, mut take: impl FnMut(usize, &str) -> bool) {
+/// Calls `take` with each word and the index of its first character, until `take` returns `false`. Words come in the
+/// order of the text, and as often as they occur.
+///
+/// ```
+/// use contexture_history::search::{Side, each_word};
+///
+/// let mut words = Vec::new();
+/// each_word("Port 80, PORT 81", Side::Text, |_, word| {
+///     words.push(word.to_owned());
+///     true
+/// });
+/// assert_eq!(words, ["port", "80", "port", "81"]);
+/// ```
+pub fn each_word(text: &str, side: Side, mut take: impl FnMut(usize, &str) -> bool) {
     let mut reader = Reader { side, ..Reader::new() };
     for (at, character) in text.chars().enumerate() {
         if !reader.read(at, character, &mut take) {
@@ -95,6 +107,17 @@ impl Reader {
     }
 
     fn read(&mut self, at: usize, character: char, take: &mut impl FnMut(usize, &str) -> bool) -> bool {
+        // Most letters: nothing about them depends on tables.
+        if character.is_ascii_alphanumeric() && self.before.is_none() {
+            if self.word.is_empty() {
+                self.start = at;
+            }
+            self.chars += 1;
+            if self.chars <= MAX_CHARS {
+                self.word.push(character.to_ascii_lowercase());
+            }
+            return true;
+        }
         if is_mark(character) {
             return true; // It belongs to the letter before it.
         }

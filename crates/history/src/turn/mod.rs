@@ -23,7 +23,7 @@ use std::sync::Arc;
 use contexture_message::{Message, Part, Role, TokenCounter, Tokens, message_tokens};
 
 use self::pairing::Pairing;
-use crate::item::wording::{envelope_part, event_message, summary_message};
+use crate::item::wording::{envelope_parts, event_message, summary_message};
 use crate::neutral::{neutral_message, neutral_unless};
 use crate::{Body, Change, Cost, Envelope, Item, Summary, TurnNo, TurnStatus};
 
@@ -308,16 +308,16 @@ impl Turn {
 
     /// Adds an envelope after the user's text.
     fn enclose(&mut self, envelope: &Envelope, cost: &Cost) {
-        let part = envelope_part(envelope);
+        let parts = envelope_parts(envelope);
         match self.user.and_then(|it| self.messages.get_mut(it)) {
             Some(message) => {
-                Arc::make_mut(message).content.push(part);
+                Arc::make_mut(message).content.extend(parts);
                 (self.has_content, self.has_words) = (true, true);
                 self.add(cost);
             }
             None => {
                 self.user = Some(self.messages.len());
-                self.push(Arc::new(Message::parts(Role::User, vec![part])), cost);
+                self.push(Arc::new(Message::parts(Role::User, parts)), cost);
                 // The envelope was counted as a part; a whole message costs more.
                 (self.cost, self.counted) = (None, Counted::Mixed);
             }

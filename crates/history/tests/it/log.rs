@@ -33,7 +33,7 @@ fn event(text: &str) -> Body {
 }
 
 fn envelope(tag: EnvelopeTag, text: &str) -> Body {
-    Body::Envelope(Envelope { tag, text: text.to_owned() })
+    Body::Envelope(Envelope::text(tag, text))
 }
 
 fn ended(status: TurnStatus) -> Body {

@@ -47,7 +47,7 @@ pub(crate) fn message(text: &str) -> Message {
     for word in words {
         match (part(word), parts.last_mut()) {
             (Some(part), _) => parts.push(part),
-            (None, Some(Part::Text { text })) => {
+            (None, Some(Part::Text { text, .. })) => {
                 text.push(' ');
                 text.push_str(word);
             }
@@ -79,7 +79,7 @@ fn part(word: &str) -> Option<Part> {
 /// Shows a message.
 pub(crate) fn shown(message: &Message) -> String {
     let words = message.content.iter().map(|part| match part {
-        Part::Text { text } => text.clone(),
+        Part::Text { text, .. } => text.clone(),
         Part::ToolCall(call) => format!("+{}", call.id),
         Part::ToolResult(result) => match &result.output {
             ToolOutput::ErrorText(_) => format!("={}!", result.call_id),
@@ -90,7 +90,7 @@ pub(crate) fn shown(message: &Message) -> String {
             _ => format!("={}", result.call_id),
         },
         Part::Thinking(_) => "~".to_owned(),
-        Part::Image(_) | Part::File(_) => "#".to_owned(),
+        Part::Image(_) | Part::File(_) | Part::Evidence(_) => "#".to_owned(),
     });
     [message.role.as_str().to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }

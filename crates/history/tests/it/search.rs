@@ -94,7 +94,7 @@ fn what_was_said_and_done_is_searchable() {
     assert_eq!(text_of(result(denied)), "too risky");
     let event = SystemEvent { name: "deploy".into(), text: "it is out".into() };
     assert_eq!(text_of(Body::SystemEvent(event)), "deploy\nit is out");
-    let envelope = Envelope { tag: EnvelopeTag::SystemContext, text: "hidden".into() };
+    let envelope = Envelope::text(EnvelopeTag::SystemContext, "hidden");
     assert_eq!(text_of(Body::Envelope(envelope)), "hidden");
     assert_eq!(text_of(own("contexture.tool_output", json!({"text": "whole", "name": "x"}))), "whole");
 }

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::{TokenCounter, Tokens};
-use crate::{File, MediaSource, Message, Part, Request, ToolDefinition, ToolOutput};
+use crate::{Evidence, File, MediaSource, Message, Part, Request, ToolDefinition, ToolOutput};
 
 /// Providers read a PDF as text and an image of each page; Anthropic documents 1,500 to 3,000 tokens a page.
 const PDF_PAGE: u32 = 2_000;
@@ -14,6 +14,8 @@ const PDF_PAGE: u32 = 2_000;
 const PDF_PAGE_BYTES: usize = 50_000;
 /// The words around a reference to a file or around the reason for a denial.
 const SENTENCE: Tokens = Tokens(12);
+/// The tag around a search result, with the names of its attributes.
+const SEARCH_RESULT: Tokens = Tokens(24);
 
 /// Returns the cost of a whole request: its messages, tools and output schema, with all framing.
 pub fn request_tokens(counter: &dyn TokenCounter, request: &Request) -> Tokens {
@@ -61,9 +63,11 @@ pub fn schema_tokens(counter: &dyn TokenCounter, schema: &Value) -> Tokens {
 
 fn cost_of(counter: &dyn TokenCounter, image: u32, part: &Part) -> Tokens {
     match part {
-        Part::Text { text } => counter.count(text),
+        // Providers do not count citations that are sent back.
+        Part::Text { text, .. } => counter.count(text),
         Part::Image(_) => Tokens(image),
         Part::File(file) => file_tokens(counter, image, file),
+        Part::Evidence(evidence) => evidence_tokens(counter, evidence),
         // The signature is opaque, so its cost is unknown and not counted.
         Part::Thinking(thinking) => counter.count(&thinking.text),
         Part::ToolCall(call) => counter.count(&call.name) + schema_tokens(counter, &call.arguments),
@@ -80,6 +84,14 @@ fn output_tokens(counter: &dyn TokenCounter, image: u32, output: &ToolOutput) ->
         }
         ToolOutput::Content(parts) => parts.iter().map(|it| cost_of(counter, image, it)).sum(),
     }
+}
+
+/// Counts a search result: its texts and what names it, with the tag that some dialects write around it.
+fn evidence_tokens(counter: &dyn TokenCounter, evidence: &Evidence) -> Tokens {
+    let Evidence { chunk, source, title, text, citations: _ } = evidence;
+    let names = [chunk.as_str(), source, title.as_deref().unwrap_or_default()];
+    let texts = text.iter().map(String::as_str);
+    SEARCH_RESULT + names.into_iter().chain(texts).map(|it| counter.count(it)).sum()
 }
 
 fn file_tokens(counter: &dyn TokenCounter, image: u32, file: &File) -> Tokens {

@@ -45,6 +45,9 @@ fn parts_cost_what_the_model_reads() {
     assert_eq!(result(json!({"type": "json", "value": {"a": [1, 2]}})), 11);
     assert_eq!(result(json!({"type": "error-json", "value": {"error": "x"}})), 13);
     assert_eq!(result(json!({"type": "execution-denied", "value": {"reason": "no"}})), 14);
+    let evidence =
+        json!({"type": "evidence", "chunk": "h:1", "source": "a.md", "title": "A", "text": ["hello", "you"]});
+    assert_eq!(part(evidence), 24 + 3 + 4 + 1 + 8);
     let both = json!([{"type": "text", "text": "hi"}, {"type": "image", "url": "https://example.org/a.png"}]);
     assert_eq!(result(json!({"type": "content", "value": both})), 767);
 }

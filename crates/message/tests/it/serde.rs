@@ -4,11 +4,12 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use contexture_message::{
-    Breakpoint, File, Image, MediaSource, Message, Part, Request, Role, Settings, Thinking, ToolCall,
-    ToolChoice, ToolDefinition, ToolOutput, ToolResult, Usage,
+    Breakpoint, Citation, CitationOrigin, Evidence, File, Image, MediaSource, Message, Part, RawCitation,
+    Request, Role, Settings, Span, Thinking, ToolCall, ToolChoice, ToolDefinition, ToolOutput, ToolResult,
+    Usage,
 };
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
-use proptest::{collection, option, prop_assert_eq};
+use proptest::{collection, option, prop_assert, prop_assert_eq};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -46,12 +47,36 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
+fn citation() -> impl Strategy<Value = Citation> {
+    let span = || option::of((any::<usize>(), any::<usize>()).prop_map(|(start, end)| Span { start, end }));
+    let raw =
+        option::of((any::<String>(), value()).prop_map(|(provider, value)| RawCitation { provider, value }));
+    let texts = (any::<String>(), any::<String>(), option::of(any::<String>()));
+    (span(), texts, span(), any::<bool>(), raw).prop_map(
+        |(answer_span, (source, chunk, quote), source_span, is_text, raw)| {
+            let origin = if is_text { CitationOrigin::Text } else { CitationOrigin::Provider };
+            Citation { answer_span, source, chunk, quote, source_span, origin, raw }
+        },
+    )
+}
+
 fn part() -> impl Strategy<Value = Part> {
     let text = any::<String>;
     let maybe = || option::of(any::<String>());
     let source = || prop_oneof![text().prop_map(MediaSource::Data), text().prop_map(MediaSource::Url)];
     let plain = prop_oneof![
         text().prop_map(Part::text),
+        (text(), collection::vec(citation(), 1..3))
+            .prop_map(|(text, citations)| Part::Text { text, citations }),
+        (text(), text(), maybe(), collection::vec(text(), 0..3), any::<bool>()).prop_map(
+            |(chunk, source, title, text, citations)| Part::Evidence(Evidence {
+                chunk,
+                source,
+                title,
+                text,
+                citations
+            })
+        ),
         (source(), maybe()).prop_map(|(source, media_type)| Part::Image(Image { source, media_type })),
         (prop_oneof![source(), text().prop_map(MediaSource::Id)], maybe(), maybe())
             .prop_map(|(source, media_type, name)| Part::File(File { source, media_type, name })),
@@ -139,11 +164,11 @@ fn what_is_unknown_is_refused_by_name() {
         refused::<ToolOutput>(json!({"type": "execution-denied", "value": {"why": ""}})),
     ];
     insta::assert_snapshot!(refusals.join("\n"), @r#"
-    unknown variant `audio`, expected one of `text`, `image`, `file`, `thinking`, `tool_call`, `tool_result`
+    unknown variant `audio`, expected one of `text`, `image`, `file`, `evidence`, `thinking`, `tool_call`, `tool_result`
     unknown field `colour`, expected one of `role`, `content`, `id`, `name`
     unknown variant `robot`, expected one of `system`, `user`, `assistant`, `tool`
     invalid type: integer `7`, expected a string or a list of parts
-    unknown field `colour`, expected `text`
+    unknown field `colour`, expected `text` or `citations`
     unknown field `colour`, expected one of `id`, `name`, `arguments`
     unknown field `colour`, expected one of `media_type`, `name`, `data`, `url`, `id`
     unknown field `id`
@@ -259,4 +284,47 @@ fn cache_figures_that_are_not_reported_are_left_out() {
     assert_eq!((sum.input_tokens, sum.cache_read_tokens), (10, None));
     sum += read;
     assert_eq!((sum.input_tokens, sum.cache_read_tokens), (15, Some(0)));
+}
+
+#[test]
+fn evidence_and_citations_have_one_form() {
+    let evidence =
+        json!({"type": "evidence", "chunk": "h:1", "source": "a.md", "text": ["x"], "citations": true});
+    assert_eq!(reread::<Part>(evidence.clone()), evidence);
+    let cited = json!({"role": "assistant", "content": [{"type": "text", "text": "30 days", "citations": [
+        {"answer_span": {"start": 0, "end": 2}, "source": "a.md", "chunk": "h:1", "quote": "30", "origin": "text"},
+    ]}]});
+    assert_eq!(reread::<Message>(cited.clone()), cited);
+    assert!(
+        refused::<Part>(
+            json!({"type": "evidence", "chunk": "h:1", "source": "a.md", "text": [], "score": 1})
+        )
+        .contains("unknown field `score`")
+    );
+    assert!(
+        refused::<Citation>(json!({"source": "a", "chunk": "b", "origin": "text", "page": 1}))
+            .contains("unknown field `page`")
+    );
+}
+
+proptest! {
+    #[test]
+    fn citations_of_a_message_lie_in_its_text(message in message(), citation in citation()) {
+        let mut message = message;
+        let text = message.joined_text();
+        message.cite(citation.clone());
+        let all = message.citations();
+        for it in &all {
+            prop_assert!(it.raw.is_none());
+            prop_assert!(it.answer_span.is_some_and(|it| it.of(&text).is_some()), "{it:?}");
+        }
+        let raws = |message: &Message| -> usize {
+            let parts = message.content.iter();
+            parts.map(|it| if let Part::Text { citations, .. } = it { citations.iter().filter(|it| it.raw.is_some()).count() } else { 0 }).sum()
+        };
+        // What the provider expects back is never lost.
+        let n_raws = raws(&message);
+        message.set_citations(all);
+        prop_assert_eq!(raws(&message), n_raws);
+    }
 }

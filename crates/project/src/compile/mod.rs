@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::error::{Fault, Problem, ProjectError};
 use crate::files::Sources;
 use crate::files::{CONFIG, FileKind};
+use crate::knowledge::Knowledge;
 use crate::read::block_file::{BLOCKS, PROMPTS};
 use crate::read::context_file::context_file;
 use crate::read::entries::names;
@@ -80,7 +81,12 @@ impl Previous<'_> {
 }
 
 /// Compiles all files, and reuses unchanged units from `previous`.
-pub(crate) fn compile(sources: &Sources, config: &Config, previous: Option<&Previous<'_>>) -> Compiled {
+pub(crate) fn compile(
+    sources: &Sources,
+    config: &Config,
+    knowledge: &Knowledge,
+    previous: Option<&Previous<'_>>,
+) -> Compiled {
     let library = Library::new(sources);
     let (index, documents) = index(sources, previous);
     let mut changes = previous.map(|it| it.changes.clone()).unwrap_or_default();
@@ -97,6 +103,7 @@ pub(crate) fn compile(sources: &Sources, config: &Config, previous: Option<&Prev
         library: &library,
         index: &index,
         blocks: &no_blocks,
+        knowledge,
         contexts: &none,
         circles: &BTreeMap::new(),
     };

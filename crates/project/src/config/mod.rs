@@ -21,8 +21,10 @@ use crate::source::decode::{Collected, Cursor};
 use crate::source::toml;
 use contexture_template::did_you_mean;
 
+mod knowledge;
 mod server;
 
+pub use knowledge::{BaseConfig, EmbedderConfig, RetrieverConfig};
 pub use server::ServerConfig;
 
 /// The settings of a project.
@@ -56,6 +58,10 @@ pub struct Config {
     pub history: HistoryDefaults,
     /// The cache settings of prompts that have none.
     pub cache: CacheConfig,
+    /// Knowledge bases, by name. A folder `knowledge/NAME` is one without any configuration.
+    pub knowledge: BTreeMap<String, BaseConfig>,
+    /// The embedder of knowledge bases. Without it they are ranked by words alone.
+    pub embedder: EmbedderConfig,
     /// Logging and tracing.
     pub telemetry: TelemetryConfig,
 }
@@ -218,7 +224,7 @@ impl Config {
     /// Returns the configuration with some keys replaced, such as `("store.url", "memory:")`. Unknown keys are
     /// rejected.
     ///
-    /// Below `providers` and `models`, the last component is the key and everything between is the name:
+    /// Below `providers`, `models` and `knowledge`, the last component is the key and everything between is the name:
     /// `models.openai/gpt-4.1.context_window`.
     pub fn with_overrides(&self, overrides: &[(&str, &str)]) -> Result<Self, ProjectError> {
         let mut config = self.clone();
@@ -293,7 +299,7 @@ impl Config {
 fn split_key(key: &str) -> Option<Vec<String>> {
     let (section, rest) = key.split_once('.')?;
     let path = match section {
-        "providers" | "models" => {
+        "providers" | "models" | "knowledge" => {
             let (name, field) = rest.rsplit_once('.')?;
             vec![section, name, field]
         }

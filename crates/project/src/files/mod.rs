@@ -296,6 +296,28 @@ impl Files for InMemory {
     }
 }
 
+/// The folder whose folders are knowledge bases.
+pub(crate) const KNOWLEDGE: &str = "knowledge";
+
+/// Lists the names of the folders below `knowledge/`. Their files may be large, so they are not read with the project.
+pub(crate) fn base_names(files: &dyn Files) -> Result<BTreeSet<String>, FilesError> {
+    let name = |path: &str| {
+        let (base, _) = path.strip_prefix(KNOWLEDGE)?.strip_prefix('/')?.split_once('/')?;
+        (!base.is_empty() && !base.starts_with('.')).then(|| base.to_owned())
+    };
+    let Some(root) = files.root() else {
+        return Ok(files.list()?.iter().filter_map(|it| name(it)).collect());
+    };
+    let folder = root.join(KNOWLEDGE);
+    if !folder.is_dir() {
+        return Ok(BTreeSet::new());
+    }
+    let io = |it| failed(KNOWLEDGE, it);
+    let entries = fs::read_dir(&folder).map_err(io)?.collect::<Result<Vec<_>, _>>().map_err(io)?;
+    let folders = entries.into_iter().filter(|it| it.path().is_dir());
+    Ok(folders.filter_map(|it| it.file_name().into_string().ok()).filter(|it| !it.starts_with('.')).collect())
+}
+
 /// Whether a name could refer to a file in the project.
 pub(crate) fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.split('/').any(|it| it.is_empty() || it.starts_with('.'))

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Fault, ProjectError};
-use crate::files::{FileKind, Files, FilesError};
+use crate::files::{FileKind, Files, FilesError, base_names};
 
 /// The text of every file of a project, or the reason it could not be read.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +14,8 @@ pub(crate) struct Sources {
     files: BTreeMap<String, Result<Arc<str>, Fault>>,
     /// The folder that holds them, if there is one.
     root: Option<PathBuf>,
+    /// The names of the folders below `knowledge/`.
+    bases: BTreeSet<String>,
 }
 
 impl Sources {
@@ -28,12 +30,18 @@ impl Sources {
             });
             (path, text)
         };
-        Ok(Self { files: paths.map(read).collect(), root: files.root().map(Path::to_owned) })
+        let bases = base_names(files)?;
+        Ok(Self { files: paths.map(read).collect(), root: files.root().map(Path::to_owned), bases })
     }
 
     /// Returns the folder that holds the files, if there is one.
     pub(crate) fn root(&self) -> Option<&Path> {
         self.root.as_deref()
+    }
+
+    /// Returns the names of the folders below `knowledge/`.
+    pub(crate) fn bases(&self) -> &BTreeSet<String> {
+        &self.bases
     }
 
     pub(crate) fn contains(&self, path: &str) -> bool {

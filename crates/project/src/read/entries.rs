@@ -12,6 +12,7 @@ use crate::read::block_file::BLOCKS;
 use crate::read::context::{Content, ContextFields, Entries, context};
 use crate::read::facts::{Spot, Use};
 use crate::read::index::{INDEX, Located, context_name, context_path};
+use crate::read::knowledge;
 use crate::read::reader::{Lookup, Reader};
 use crate::read::unit::BlockUnit;
 use crate::source::decode::{Cursor, Given, Raw};
@@ -19,21 +20,10 @@ use crate::source::yaml::{Data, Node};
 use contexture_template::did_you_mean;
 
 /// The kinds of entries that are maps, by the key that identifies them.
-const KINDS: [&str; 4] = ["context", "block", "when", "match"];
+const KINDS: [&str; 7] = ["context", "block", "when", "match", "retriever", "pipeline", "grounding"];
 
 /// Kinds of entries that files do not support yet.
-const LATER: [&str; 10] = [
-    "skill",
-    "memory",
-    "blackboard",
-    "retriever",
-    "pipeline",
-    "grounding",
-    "mcp",
-    "provider",
-    "injectable",
-    "contributor",
-];
+const LATER: [&str; 7] = ["skill", "memory", "blackboard", "mcp", "provider", "injectable", "contributor"];
 
 /// Reads one entry or a list of entries.
 pub(crate) fn entries<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entries {
@@ -211,6 +201,9 @@ fn mapped<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> 
             let fields: BlockEntry = reader.decode(at.clone());
             reader.given(fields.block).map_or(Entry::Nothing, |it| named_block(reader, &it, uses))
         }
+        Some("retriever") => knowledge::retriever(reader, at),
+        Some("pipeline") => knowledge::pipeline(reader, at),
+        Some("grounding") => knowledge::grounding(reader, at),
         Some("when") => when(reader, at, uses),
         Some("match") => matching(reader, at, uses),
         _ => {
@@ -299,6 +292,10 @@ fn named_block<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>
     let found: Vec<(&String, &Arc<BlockUnit>)> =
         lookup.blocks.iter().filter(|(_, it)| it.name == tag).collect();
     match found[..] {
+        [] if tag == lookup.knowledge.catalogue_tag() => {
+            knowledge::depends(reader);
+            Entry::Block(lookup.knowledge.catalogue())
+        }
         [] => {
             let hint = did_you_mean(name, lookup.blocks.values().map(|it| it.name.as_str()));
             let problem =

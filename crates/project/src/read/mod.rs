@@ -6,6 +6,7 @@ pub(crate) mod context_file;
 pub(crate) mod entries;
 pub(crate) mod facts;
 pub(crate) mod index;
+pub(crate) mod knowledge;
 pub(crate) mod partials;
 pub(crate) mod pipeline;
 pub(crate) mod places;

@@ -224,7 +224,11 @@ fn user_part<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Option<UserPart> {
     }
     match reader.decode::<Option<Part>>(at.clone())? {
         media @ (Part::Image(_) | Part::File(_)) => Some(UserPart::Media(media)),
-        Part::Text { .. } | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => {
+        Part::Text { .. }
+        | Part::Evidence(_)
+        | Part::Thinking(_)
+        | Part::ToolCall(_)
+        | Part::ToolResult(_) => {
             reader.problem(at.wrong("text, an image or a file"));
             None
         }

@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use contexture_capabilities::{QUERY_VARIABLES, QueryTemplate};
 use contexture_compose::{Schema, TagValue, Text};
-use contexture_message::ToolDefinition;
+use contexture_message::{ErrorCode, ToolDefinition};
 use contexture_template::{Condition, Expression, ParseConfig, Template, Variable};
 use serde::de::DeserializeOwned;
 
 use crate::error::{Fault, Place, Problem};
 use crate::files::Sources;
+use crate::knowledge::Knowledge;
 use crate::read::facts::{Facts, Read, Remark};
 use crate::read::index::Index;
 use crate::read::partials::Library;
@@ -28,6 +30,8 @@ pub(crate) struct Lookup<'a> {
     pub(crate) index: &'a Index,
     /// Blocks, which are read before prompts and contexts.
     pub(crate) blocks: &'a Blocks,
+    /// The knowledge bases.
+    pub(crate) knowledge: &'a Knowledge,
     /// Contexts that were already read.
     pub(crate) contexts: &'a BTreeMap<String, Arc<ContextUnit>>,
     /// For contexts in a cycle: the files that each file uses.
@@ -175,6 +179,38 @@ impl<'a> Reader<'a> {
         let expression = self.parsed(at.node.spread(&text), Expression::parse_with)?;
         self.note_own(expression.variables());
         Some(expression)
+    }
+
+    /// Reads the template of a query. Besides the input it has the variables of the conversation.
+    pub(crate) fn query(&mut self, at: &Cursor<'a>) -> Option<QueryTemplate> {
+        self.query_template(at, &QUERY_VARIABLES).map(QueryTemplate::from)
+    }
+
+    /// Reads the template of a step that rewrites a query: it also has the query so far.
+    pub(crate) fn step_query(&mut self, at: &Cursor<'a>) -> Option<Template> {
+        let known: Vec<&str> = ["query"].into_iter().chain(QUERY_VARIABLES).collect();
+        self.query_template(at, &known)
+    }
+
+    fn query_template(&mut self, at: &Cursor<'a>, known: &[&str]) -> Option<Template> {
+        let text = self.take(at.word())?;
+        let template = self.parsed(at.node.spread(&text), Template::parse_with)?;
+        let is_shared = |it: &Variable| it.path.first().is_some_and(|it| it == "input" || it == "ctx");
+        let (shared, own): (Vec<_>, Vec<_>) = template.variables().into_iter().partition(is_shared);
+        for variable in own {
+            let name = variable.path.first().map(String::as_str).unwrap_or_default();
+            if known.contains(&name) {
+                continue;
+            }
+            let names: Vec<String> = known.iter().map(|it| format!("`{it}`")).collect();
+            let place = self.facts.texts.last().map(|it| it.in_file(variable.place.into()));
+            let message = format!("unknown variable `{name}` in a query");
+            let problem = Problem::new(ErrorCode::TemplateError, message).at(place.unwrap_or(at.node.place));
+            let hint = format!("a query can read {}", names.join(", "));
+            self.problem(problem.within(&at.path).hint(Some(hint)));
+        }
+        self.note_own(shared);
+        Some(template)
     }
 
     /// Reads a value of the tag tree, in which every text is a template.

@@ -10,6 +10,7 @@ mod faults;
 mod flows;
 mod folder;
 mod fuzz;
+mod knowledge;
 mod lint;
 mod partials;
 mod pictures;

@@ -88,6 +88,16 @@ pub(crate) fn object<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserialize
     }
 }
 
+/// Reads an object, or nothing.
+pub(crate) fn optional_object<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(None),
+        value => object(value).map(Some).map_err(D::Error::custom),
+    }
+}
+
 /// Reads a list of objects.
 pub(crate) fn objects<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     deserializer: D,

@@ -8,6 +8,7 @@ use utoipa::openapi::{Object, Required};
 /// A name of a session, and one of anything else: no control characters.
 const SESSION: &str = r"^[^\x00-\x1f\x7f-\x9f/]+$";
 const NAME: &str = r"^[^\x00-\x1f\x7f-\x9f]+$";
+const BASE: &str = r"^[\w\-][\w.\-]*$";
 const RUN: &str = r"^[^\x00-\x1f\x7f-\x9f/]+\.[A-Za-z0-9_\-]{1,64}$";
 const PASS: &str = r"^[^\x00-\x1f\x7f-\x9f/]+\.[1-9][0-9]{0,14}$";
 const APPROVAL: &str = r"^[^\x00-\x1f\x7f-\x9f:]+:t[1-9][0-9]{0,14}:[^\x00-\x1f\x7f-\x9f]+$";
@@ -89,6 +90,16 @@ params! {
     /// A request for approval.
     ApprovalPath: Path {
         "id" {"minLength": 1, "pattern": APPROVAL} "demo:t1:call_1" "The id of the request: `THREAD:TURN:CALL`."
+    }
+    /// A knowledge base.
+    BasePath: Path {
+        "base" {"minLength": 1, "maxLength": 64, "pattern": BASE} "handbook"
+            "The base's name: at most 64 bytes of letters, digits, `-`, `_` and `.`."
+    }
+    /// A document, beside its knowledge base.
+    KnowledgeDocumentPath: Path {
+        "id" {"minLength": 1, "maxLength": 1000, "pattern": NAME} "refunds"
+            "The document's id; a `/` in it is written `%2F`."
     }
     /// A model, or a prompt that is called like one.
     ModelPath: Path {

@@ -7,6 +7,7 @@ mod events;
 mod flow_shapes;
 mod flows;
 mod follow;
+mod knowledge;
 pub(crate) mod openapi;
 pub(crate) mod ops;
 mod passes;
@@ -71,6 +72,11 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(run_events::read))
         .routes(routes!(runs::answer))
         .routes(routes!(runs::resume))
+        .routes(routes!(knowledge::list))
+        .routes(routes!(knowledge::show, knowledge::put, knowledge::delete))
+        .routes(routes!(knowledge::documents, knowledge::add))
+        .routes(routes!(knowledge::document_details, knowledge::delete_document))
+        .routes(routes!(knowledge::search))
         .routes(routes!(chat::complete))
         .routes(routes!(chat::list))
         .routes(routes!(chat::show))

@@ -37,6 +37,7 @@ use crate::http::schemas;
         (name = "compaction", description = "Summaries of older turns: make one, look behind it, take it back, search."),
         (name = "passes", description = "What models were sent, to the byte, and why; compared, and sent again."),
         (name = "flows", description = "Graphs of steps, and their runs: start one, follow it, answer it, stop it."),
+        (name = "knowledge", description = "Knowledge bases: their documents, and the search in them."),
         (name = "chat", description = "OpenAI's Chat Completions, for clients that speak nothing else."),
         (name = "operations", description = "For operators of the server."),
     ),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use contexture_agent::{RunRequest, resolve_reminded};
+use contexture_agent::{AgentError, KnowledgeBases, RunRequest, resolve_reminded};
 use contexture_compose::{
     Additions, CallOverrides, Conversation, Explanation, InFlightTurn, Pass, Prompt, ResolveOptions,
 };
@@ -202,6 +202,9 @@ async fn pass(access: &Access, id: &str, asked: &PassRequest) -> Result<Pass, Pr
     let run = request.run_request(access, None, None)?;
     let said = run.user.map(|it| InFlightTurn::New(Turn::new("in_flight", vec![it])));
     let tools = run.spec.client_tools.into_iter().map(Into::into).collect();
+    let no_base = |base| Problem::from(AgentError::NoSuchBase { base });
+    let knowledge = run.spec.knowledge.map(|it| loaded.project.knowledge().entry(&it).map_err(no_base));
+    let entries = knowledge.transpose()?.into_iter().collect();
     let options = ResolveOptions {
         input: run.spec.input,
         scope: run.spec.scope,
@@ -210,7 +213,7 @@ async fn pass(access: &Access, id: &str, asked: &PassRequest) -> Result<Pass, Pr
             budget: asked.budget(),
             ..CallOverrides::default()
         },
-        additions: Additions { tools, blocks: run.blocks, ..Additions::default() },
+        additions: Additions { tools, blocks: run.blocks, entries, ..Additions::default() },
         conversation: Conversation { turn: said, ..Conversation::default() },
         engine: Some(contexture::engine()),
         ..loaded.project.options(&prompt, None, run.spec.model.as_deref())

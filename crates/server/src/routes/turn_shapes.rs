@@ -2,10 +2,14 @@
 
 use std::borrow::Cow;
 
-use contexture_agent::{ApprovalRequest, CompactionReport, Event, Outcome, RunRequest, RunSpec};
+use contexture_agent::{
+    ApprovalRequest, CheckReport, CompactionReport, Event, KnowledgeRequest, Outcome, RunRequest, RunSpec,
+};
 use contexture_compose::{Budget, InlineBlock, SchemaValidator};
 use contexture_history::TurnStatus;
-use contexture_message::{ErrorCode, Message, Part, Role, Settings, Tokens, ToolCall, ToolDefinition};
+use contexture_message::{
+    Citation, ErrorCode, Message, Part, Role, Settings, Tokens, ToolCall, ToolDefinition,
+};
 use contexture_session::{Policy, SessionId};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
@@ -14,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Problem;
 use crate::app::Access;
-use crate::http::input::{object, objects};
+use crate::http::input::{object, objects, optional_object};
 use crate::http::schemas::{Frame, accepts, returns};
 
 accepts!(TurnRequest, PassRequest);
@@ -54,6 +58,10 @@ pub(crate) struct TurnRequest {
     client_tools: Vec<ToolDefinition>,
     /// Reminders for this turn.
     reminders: Vec<String>,
+    /// Knowledge bases to search before the model is called. The snippets become part of the hidden envelope of the
+    /// user's message.
+    #[serde(deserialize_with = "optional_object", skip_serializing_if = "Option::is_none")]
+    pub(crate) knowledge: Option<KnowledgeRequest>,
     /// Evaluates the frozen prefix again.
     refresh: bool,
     /// What to do when a turn is already running: `queue` (wait, the default), `reject` or `fork`.
@@ -158,6 +166,12 @@ pub(crate) struct TurnResult {
     /// The answer as a value, where the prompt has an output schema.
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<Value>,
+    /// What the answer cites, with spans in its text.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    citations: Vec<Citation>,
+    /// What checks report about the answer, such as those of its citations.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reports: Vec<CheckReport>,
     /// How often the model was called.
     steps: u32,
     /// The usage of all model calls.
@@ -195,6 +209,8 @@ impl TurnResult {
             status: outcome.status,
             ended: outcome.ended.as_str().to_owned(),
             text: outcome.text(),
+            citations: outcome.citations,
+            reports: outcome.reports,
             steps: outcome.steps,
             usage: outcome.usage,
             cost: outcome.cost,
@@ -239,6 +255,7 @@ impl TurnRequest {
             model: self.model.clone(),
             settings: self.settings.clone(),
             client_tools: self.checked_tools()?,
+            knowledge: self.knowledge.clone(),
             ..RunSpec::default()
         };
         Ok(RunRequest {

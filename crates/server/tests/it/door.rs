@@ -42,6 +42,7 @@ fn server(ground: &Ground, model: Scripted, overrides: &[(&str, &str)]) -> Serve
         agent: Arc::new(move |_| Ok(contexture::agent(model.clone()))),
         sessions: Sessions::new(ground.store.clone(), session_ports(None), SessionConfig::default()),
         documents: ground.documents.clone(),
+        sources: ground.sources.clone(),
         time: Arc::new(SystemTime),
         names: Arc::new(SystemNames),
     };

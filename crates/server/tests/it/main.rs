@@ -8,6 +8,7 @@ mod door;
 mod flows;
 mod gate;
 mod hostile;
+mod knowledge;
 mod lost;
 mod neighbours;
 mod pairs;

@@ -9,7 +9,7 @@ use contexture_model::{Scripted, Step};
 use contexture_project::{InMemory, Project, ProjectError};
 use contexture_server::{AgentMaker, Parts, Server};
 use contexture_session::{
-    Documents, MemoryStore, SessionConfig, SessionId, SessionKey, Sessions, Store, Tenant, Time,
+    Documents, MemoryStore, SessionConfig, SessionId, SessionKey, Sessions, SourceIndex, Store, Tenant, Time,
 };
 use reqwest::{Client, RequestBuilder, Response};
 use serde_json::{Value, json};
@@ -46,6 +46,7 @@ impl Drop for Scene {
 pub(crate) struct Ground {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) documents: Arc<dyn Documents>,
+    pub(crate) sources: Arc<dyn SourceIndex>,
 }
 
 impl Ground {
@@ -53,9 +54,11 @@ impl Ground {
         Self::of(MemoryStore::new(Arc::new(SystemTime)))
     }
 
+    /// Returns what is in a store. Knowledge bases are kept in memory.
     pub(crate) fn of(store: impl Store + Documents) -> Self {
         let store = Arc::new(store);
-        Self { store: store.clone(), documents: store }
+        let sources = Arc::new(MemoryStore::new(Arc::new(SystemTime)));
+        Self { store: store.clone(), documents: store, sources }
     }
 
     /// Starts an instance whose model goes through the steps.
@@ -93,6 +96,7 @@ impl Ground {
             agent,
             sessions: Sessions::new(self.store.clone(), session_ports(None), config),
             documents: self.documents.clone(),
+            sources: self.sources.clone(),
             time,
             names: Arc::new(SystemNames),
         });

@@ -52,7 +52,8 @@ impl Stage {
             project: Project::from_files(Arc::new(InMemory::new(FILES))).unwrap(),
             agent: Arc::new(move |_| Ok(contexture::agent(client.clone()))),
             sessions: sessions.clone(),
-            documents: store,
+            documents: store.clone(),
+            sources: store,
             time: Arc::new(SystemTime),
             names: Arc::new(SystemNames),
         });
@@ -98,7 +99,7 @@ impl Stage {
         let messages = turns.iter().flat_map(|it| it.messages());
         let line = |it: &contexture_message::Message| {
             let parts = it.content.iter().map(|it| match it {
-                Part::Text { text } => text.clone(),
+                Part::Text { text, .. } => text.clone(),
                 Part::ToolCall(call) => format!("{}()", call.name),
                 Part::ToolResult(result) => json!(result.output)["value"].to_string(),
                 _ => "…".to_owned(),

@@ -59,7 +59,7 @@ fn all_kinds() -> Vec<Body> {
         Body::Change(Change::Model { provider: "openai".into(), model: "gpt".into() }),
         Body::Change(Change::TurnBegan { key: Some("key".into()) }),
         said(&large),
-        Body::Envelope(Envelope { tag: EnvelopeTag::SystemContext, text: "page".into() }),
+        Body::Envelope(Envelope::text(EnvelopeTag::SystemContext, "page")),
         Body::Message(Arc::new(Message::parts(
             Role::Assistant,
             vec![Part::Thinking(thinking), Part::text("so"), Part::ToolCall(call)],

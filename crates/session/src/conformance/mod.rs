@@ -29,6 +29,7 @@ mod life;
 mod logs;
 mod once;
 mod search;
+mod sources;
 mod support;
 mod writers;
 
@@ -59,6 +60,11 @@ pub use search::{
     every_kind_of_text_is_found, hostile_queries_find_nothing, huge_items_are_archived,
     nested_archives_find_items_once, searches_are_ranked, searches_stay_in_their_thread,
     threads_search_their_archives,
+};
+pub use sources::{
+    OpenSources, bases_are_apart, frequent_terms_rank_alike, missing_bases_are_told,
+    replacing_leaves_nothing_behind, sources_and_bases_are_listed, sources_come_back_as_they_were,
+    stores_rank_alike, vectors_go_with_their_chunks, writers_of_a_base_lose_nothing,
 };
 pub use support::{Open, SystemTime, TestNames, sessions_in_memory, test_ports};
 pub use writers::{
@@ -115,7 +121,19 @@ macro_rules! documents_conformance {
     };
 }
 
-pub use crate::{documents_conformance, store_conformance};
+/// Makes one test of each check of [`SourceIndex`](crate::SourceIndex). The argument is an `async fn() -> OpenSources`.
+#[macro_export]
+macro_rules! sources_conformance {
+    ($opener:path) => {
+        $crate::store_conformance!(@each $opener:
+            bases_are_apart, frequent_terms_rank_alike, missing_bases_are_told, replacing_leaves_nothing_behind,
+            sources_and_bases_are_listed, sources_come_back_as_they_were, stores_rank_alike,
+            vectors_go_with_their_chunks, writers_of_a_base_lose_nothing
+        );
+    };
+}
+
+pub use crate::{documents_conformance, sources_conformance, store_conformance};
 
 /// Returns a runtime with threads, as servers have.
 pub fn runtime() -> tokio::runtime::Runtime {

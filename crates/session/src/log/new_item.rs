@@ -39,7 +39,7 @@ impl NewItem {
 
     /// Returns hidden text that goes along with the user's message before it.
     pub fn envelope(tag: EnvelopeTag, text: impl Into<String>) -> Self {
-        Self::of(Body::Envelope(Envelope { tag, text: text.into() }))
+        Self::of(Body::Envelope(Envelope::text(tag, text)))
     }
 
     /// Returns an item of the application's own, which the model never sees.
@@ -85,6 +85,12 @@ impl NewItem {
     /// Returns the content.
     pub fn body(&self) -> &Body {
         &self.body
+    }
+}
+
+impl From<Envelope> for NewItem {
+    fn from(envelope: Envelope) -> Self {
+        Self::of(Body::Envelope(envelope))
     }
 }
 

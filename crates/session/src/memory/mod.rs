@@ -2,6 +2,7 @@
 
 mod documents;
 mod older;
+mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,6 +38,7 @@ struct Inner {
     /// The numbered items of each session: the first has number 1.
     feeds: BTreeMap<SessionKey, Vec<(ThreadId, Seq)>>,
     documents: documents::DocumentTable,
+    bases: sources::BaseTable,
 }
 
 #[derive(Debug)]
@@ -502,7 +504,7 @@ impl Store for MemoryStore {
         Box::pin(async move {
             let (older, own) = match self.lock().log(&key)? {
                 LogRow { older: Some(older), items, .. } => (Arc::clone(older), items.clone()),
-                log => return Ok(search::scan(&log.items, &log.archived, &search)),
+                log => return search::scan(&log.items, &log.archived, &search),
             };
             older.search(search, own).await
         })

@@ -140,7 +140,8 @@ fn rough_bytes(body: &Body) -> usize {
     let within = |text: &str| if text.len() > BLOB_BYTES { 0 } else { text.len() };
     match body {
         Body::Message(message) => message.content.iter().map(|part| match part {
-            Part::Text { text } => within(text),
+            Part::Text { text, citations } => within(text) + citations.len() * 256,
+            Part::Evidence(evidence) => 256 + evidence.text.iter().map(|it| within(it)).sum::<usize>(),
             Part::ToolResult(result) => match &result.output {
                 ToolOutput::Text(text) | ToolOutput::ErrorText(text) => within(text),
                 _ => BLOB_BYTES,

@@ -4,7 +4,7 @@ use contexture_history::Seq;
 use contexture_message::ErrorCode;
 
 use super::Fence;
-use crate::{DocumentKey, ThreadKey};
+use crate::{BaseId, DocumentKey, ThreadKey};
 
 /// An error of a store.
 #[derive(Debug, thiserror::Error)]
@@ -33,10 +33,10 @@ pub enum StoreError {
         /// The number it held.
         fence: Fence,
     },
-    /// The session or thread does not exist.
+    /// The session, thread or knowledge base does not exist.
     #[error("there is no {what} `{id}`")]
     NotFound {
-        /// `session` or `thread`.
+        /// `session`, `thread` or `knowledge base`.
         what: &'static str,
         /// The missing or existing id.
         id: String,
@@ -120,6 +120,11 @@ impl StoreError {
     /// Returns the error for items that can't be written.
     pub fn malformed(key: &ThreadKey, detail: impl ToString) -> Self {
         StoreError::Malformed { thread: key.thread.to_string(), detail: detail.to_string() }
+    }
+
+    /// Returns the error for a missing knowledge base.
+    pub fn no_base(base: &BaseId) -> Self {
+        StoreError::NotFound { what: "knowledge base", id: base.to_string() }
     }
 
     /// Returns the error for a document that already exists.

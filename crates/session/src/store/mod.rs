@@ -35,6 +35,7 @@ pub(crate) mod error;
 pub(crate) mod guard;
 pub mod pages;
 pub mod search;
+pub mod sources;
 pub(crate) mod span;
 pub(crate) mod surely;
 mod texts;
@@ -139,13 +140,12 @@ pub trait Store: Log {
     /// of them and from the start of a journal only. Returns how many were removed. Positions are never used again.
     fn prune_journals(&self, name: String, before: Timestamp, max: usize) -> StoreFuture<'_, u64>;
 
-    /// Returns the archived items of a thread that contain any word of a query, best first: more words and rarer words
-    /// first, then newer items.
+    /// Returns the archived items of a thread that have any term of a query, best first: see [`search`].
     ///
     /// An item is archived once a [`Summary`](contexture_history::Summary) that covers it was appended; in a copy made
     /// by [`fork`](Store::fork), if an archive of its initial state covers it. Only items in the ranges of the search
-    /// are considered. All stores return the same hits in the same order; [`contexture_history::search`] defines what
-    /// a word is and which text of an item counts. A query without words finds nothing.
+    /// are considered. All stores return the same hits in the same order; [`contexture_history::search`] defines which
+    /// text of an item counts, [`crate::rank`] what a term is. A query without terms finds nothing.
     fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>>;
 
     /// Lists the sessions of a tenant whose names come after `after`, in the order of their names.

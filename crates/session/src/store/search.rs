@@ -1,17 +1,30 @@
 //! Full-text search in archived items: queries, hits and their ranking.
 //!
-//! A store only reports which items contain which words. Ranking and snippets are computed here, so they are the same
-//! for every store, and one thread never affects the ranking in another.
+//! Items are indexed and ranked as everything else that is searched ([`crate::rank`]), with the settings for
+//! conversations: what was said before and after an item counts, and so does the rest of its day. Only items that have
+//! a term of the query are found. A store's reader knows the archived items of one thread; their numbers are their
+//! positions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use contexture_history::search::{query_words, searchable, snippet, words};
+use contexture_history::search::{searchable, snippet};
 use contexture_history::{Archived, Body, Item, Seq, Timestamp, TurnNo};
+
+use crate::StoreError;
+use crate::rank::{
+    Analyzer, AnalyzerPool, CollectionStats, Fields, IndexReader, IndexTerms, Language, ListKey, RankConfig,
+    RankQuery, RankedText, Signal, Strength, TextNo, rank,
+};
+use crate::sources::ready;
 
 /// The most items that a search finds.
 pub const MAX_FOUND: usize = 100;
 /// How many characters of an item are shown.
 const SNIPPET_CHARS: usize = 400;
+
+/// What was said within so many positions counts as said before or after: changes of the thread lie in between.
+pub const NEAR: u64 = 3;
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// A search in a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,15 +38,54 @@ pub struct Search {
 }
 
 impl Search {
-    /// Returns the words to search for: at most 32, each once, consisting of letters and digits only.
-    pub fn words(&self) -> Vec<String> {
-        query_words(&self.query)
+    /// Returns the query for the ranking.
+    pub fn query(&self) -> RankQuery {
+        let (text, config) = (self.query.clone(), RankConfig::conversation());
+        RankQuery { text, config, language: LANGUAGE, now: None, dense: None }
     }
 
     /// Whether a position is in one of the ranges.
     pub fn covers(&self, seq: Seq) -> bool {
         covers(&self.within, seq)
     }
+
+    /// Returns the positions of the best items, best first.
+    pub async fn best<R: IndexReader>(
+        &self,
+        reader: &mut R,
+        pool: &AnalyzerPool,
+    ) -> Result<Vec<Seq>, R::Error> {
+        let scored = rank(reader, &self.query(), pool).await?;
+        let own = scored.into_iter().filter(|it| it.shares.contains_key(&Signal::Lexical));
+        let covered = own.map(|it| Seq(it.no)).filter(|it| self.covers(*it));
+        Ok(covered.take(self.max.min(MAX_FOUND)).collect())
+    }
+}
+
+/// Threads have no language of their own. Stems of another language do no harm: texts and queries share them.
+const LANGUAGE: Language = Language::English;
+
+/// Turns items into terms. It remembers words, so one should serve many items.
+#[derive(Debug)]
+pub struct ItemAnalyzer(Analyzer);
+
+impl Default for ItemAnalyzer {
+    fn default() -> Self {
+        Self(Analyzer::new(LANGUAGE))
+    }
+}
+
+impl ItemAnalyzer {
+    /// Returns what an index keeps of an item, if it has any searchable text.
+    pub fn terms(&mut self, item: &Item) -> Option<IndexTerms> {
+        let text = searchable(item)?;
+        Some(self.0.index(Fields { body: &text, ..Fields::default() })).filter(|it| !it.is_empty())
+    }
+}
+
+/// Returns what counts as the session of an item: its day.
+pub fn day(at: Timestamp) -> u64 {
+    at.0.div_euclid(DAY_MS).cast_unsigned()
 }
 
 /// An item that was found.
@@ -51,56 +103,32 @@ pub struct SearchHit {
     pub text: String,
 }
 
-impl SearchHit {
-    /// Returns the hit for an item that contains some of the words.
-    pub fn of(item: &Item, words: &[String]) -> SearchHit {
+/// Makes hits of the items that a query found.
+#[derive(Debug)]
+pub struct HitWriter {
+    analyzer: Analyzer,
+    terms: BTreeSet<String>,
+}
+
+impl HitWriter {
+    /// Returns a writer for the hits of a search.
+    pub fn new(search: &Search) -> Self {
+        let mut analyzer = Analyzer::new(LANGUAGE);
+        let terms = analyzer.query(&search.query).into_iter().map(|it| it.term.to_string()).collect();
+        Self { analyzer, terms }
+    }
+
+    /// Returns the hit for an item.
+    pub fn hit(&mut self, item: &Item) -> SearchHit {
         let text = searchable(item).unwrap_or_default();
+        let words = self.analyzer.words_with(&text, &self.terms);
         SearchHit {
             seq: item.seq,
             turn: item.turn,
             at: item.at,
             kind: item.body.kind().to_owned(),
-            text: snippet(&text, words, SNIPPET_CHARS),
+            text: snippet(&text, &words, SNIPPET_CHARS),
         }
-    }
-}
-
-/// Which items contain which words of a query.
-#[derive(Clone, Debug, Default)]
-pub struct Hits {
-    /// The words of each item, as a bit set.
-    items: BTreeMap<Seq, u64>,
-    /// How many items have a word, for each word.
-    counts: BTreeMap<usize, u64>,
-}
-
-impl Hits {
-    /// Notes that an item has a word, given by its number in the query.
-    pub fn add(&mut self, seq: Seq, word: usize) {
-        let bit = u32::try_from(word).ok().and_then(|it| 1_u64.checked_shl(it)).unwrap_or(0);
-        let bits = self.items.entry(seq).or_default();
-        if *bits & bit == 0 {
-            *bits |= bit;
-            *self.counts.entry(word).or_default() += 1;
-        }
-    }
-
-    /// Returns the items with the most and the rarest words, best first; ties are broken by recency.
-    pub fn best(&self, max: usize) -> Vec<Seq> {
-        let weights: Vec<(usize, u64)> =
-            self.counts.iter().map(|(word, count)| (*word, self.weight(*count))).collect();
-        let score = |bits: u64| -> u64 {
-            weights.iter().filter(|(word, _)| bits >> word & 1 == 1).map(|(_, weight)| weight).sum()
-        };
-        let mut scored: Vec<(u64, Seq)> = self.items.iter().map(|(seq, bits)| (score(*bits), *seq)).collect();
-        scored.sort_unstable_by(|one, other| other.cmp(one));
-        scored.into_iter().take(max.min(MAX_FOUND)).map(|(_, seq)| seq).collect()
-    }
-
-    /// Returns the weight of a word, given how many of the found items contain it. Rounded so that all machines agree.
-    fn weight(&self, count: u64) -> u64 {
-        let share = self.items.len() as f64 / count.max(1) as f64;
-        ((1.0 + share).ln() * 1024.0).round() as u64
     }
 }
 
@@ -119,19 +147,83 @@ pub fn ranges_of(archives: &[Archived]) -> Vec<(Seq, Seq)> {
 }
 
 /// Looks at each item of a log, which has all of its items in order.
-pub(crate) fn scan(log: &[Item], archived: &[(Seq, Seq)], search: &Search) -> Vec<SearchHit> {
-    let asked = search.words();
-    if asked.is_empty() {
-        return Vec::new();
-    }
-    let mut hits = Hits::default();
-    for item in log.iter().filter(|it| search.covers(it.seq) && covers(archived, it.seq)) {
-        let words = searchable(item).map(|it| words(&it)).unwrap_or_default();
-        let matching = asked.iter().enumerate().filter(|(_, word)| words.contains(*word));
-        matching.for_each(|(idx, _)| hits.add(item.seq, idx));
-    }
+pub(crate) fn scan(
+    log: &[Item],
+    archived: &[(Seq, Seq)],
+    search: &Search,
+) -> Result<Vec<SearchHit>, StoreError> {
+    let best = ready(search.best(&mut ItemReader::new(log, archived, search), &AnalyzerPool::default()))?;
     let at = |seq: Seq| log.get(usize::try_from(seq.0.checked_sub(1)?).ok()?);
-    hits.best(search.max).into_iter().filter_map(at).map(|it| SearchHit::of(it, &asked)).collect()
+    let mut writer = HitWriter::new(search);
+    Ok(best.into_iter().filter_map(at).map(|it| writer.hit(it)).collect())
+}
+
+/// Reads items in memory. The index is made for each search.
+struct ItemReader<'a> {
+    search: &'a Search,
+    items: BTreeMap<TextNo, (&'a Item, IndexTerms)>,
+    lists: HashMap<(Strength, String), Vec<TextNo>>,
+}
+
+impl<'a> ItemReader<'a> {
+    fn new(log: &'a [Item], archived: &[(Seq, Seq)], search: &'a Search) -> Self {
+        let mut analyzer = ItemAnalyzer::default();
+        let items = log.iter().filter(|it| covers(archived, it.seq));
+        let items = items.filter_map(|it| Some((it.seq.0, (it, analyzer.terms(it)?))));
+        let items: BTreeMap<TextNo, (&Item, IndexTerms)> = items.collect();
+        let mut lists: HashMap<(Strength, String), Vec<TextNo>> = HashMap::new();
+        for (no, (_, terms)) in &items {
+            let all = terms.all().map(|it| (Strength::Any, it.to_owned()));
+            let strong = terms.strong().map(|it| (Strength::Strong, it.to_owned()));
+            all.chain(strong).for_each(|key| lists.entry(key).or_default().push(*no));
+        }
+        Self { search, items, lists }
+    }
+
+    fn list(&self, key: &ListKey<'_>) -> &[TextNo] {
+        self.lists.get(&(key.strength, key.term.to_owned())).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl IndexReader for ItemReader<'_> {
+    type Error = StoreError;
+
+    async fn stats(&mut self) -> Result<CollectionStats, StoreError> {
+        let length = self.items.values().map(|(_, it)| u64::from(it.vector.length())).sum();
+        Ok(CollectionStats { texts: self.items.len() as u64, length })
+    }
+
+    async fn counts(&mut self, lists: &[ListKey<'_>]) -> Result<Vec<u64>, StoreError> {
+        Ok(lists.iter().map(|it| self.list(it).len() as u64).collect())
+    }
+
+    async fn lists(&mut self, lists: &[ListKey<'_>], max: usize) -> Result<Vec<Vec<TextNo>>, StoreError> {
+        let covered = |it: &&TextNo| self.search.covers(Seq(**it));
+        let list = |key| self.list(key).iter().rev().filter(covered).take(max).copied().collect();
+        Ok(lists.iter().map(list).collect())
+    }
+
+    async fn texts(&mut self, nos: &[TextNo]) -> Result<Vec<RankedText>, StoreError> {
+        let text = |no: &TextNo| {
+            let (item, terms) = self.items.get(no)?;
+            let before = self.items.range(no.saturating_sub(NEAR)..*no).next_back();
+            let after = self.items.range(no + 1..=no.saturating_add(NEAR)).next();
+            Some(RankedText {
+                no: *no,
+                parent: day(item.at),
+                before: before.map(|(no, _)| *no),
+                after: after.map(|(no, _)| *no),
+                at: item.at,
+                terms: terms.vector.clone(),
+            })
+        };
+        Ok(nos.iter().filter_map(text).collect())
+    }
+
+    async fn words(&mut self, nos: &[TextNo]) -> Result<BTreeMap<TextNo, String>, StoreError> {
+        let text = |no: &TextNo| Some((*no, searchable(self.items.get(no)?.0)?));
+        Ok(nos.iter().filter_map(text).collect())
+    }
 }
 
 pub(crate) fn covers(ranges: &[(Seq, Seq)], seq: Seq) -> bool {

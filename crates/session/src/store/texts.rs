@@ -14,7 +14,10 @@ pub(crate) fn each(body: &mut Body, visit: &mut dyn FnMut(&mut String)) {
     match body {
         Body::Message(message) => each_of_message(message, visit),
         Body::SystemEvent(event) => visit(&mut event.text),
-        Body::Envelope(envelope) => visit(&mut envelope.text),
+        Body::Envelope(envelope) => {
+            visit(&mut envelope.text);
+            envelope.evidence.iter_mut().flat_map(|it| &mut it.text).for_each(visit);
+        }
         Body::Summary(summary) => visit(&mut summary.text),
         Body::Application(application) => each_of_value(&mut application.value, visit),
         Body::Change(Change::Instructions { text }) => text.iter_mut().for_each(visit),
@@ -32,7 +35,11 @@ fn each_of_message(message: &mut Arc<Message>, visit: &mut dyn FnMut(&mut String
 fn each_of_part(part: &mut Part, visit: &mut dyn FnMut(&mut String)) {
     use contexture_message::MediaSource::{Data, Id, Url};
     match part {
-        Part::Text { text } => visit(text),
+        Part::Text { text, citations } => {
+            visit(text);
+            citations.iter_mut().filter_map(|it| it.quote.as_mut()).for_each(visit);
+        }
+        Part::Evidence(evidence) => evidence.text.iter_mut().for_each(visit),
         Part::Image(image) => match &mut image.source {
             Data(text) | Url(text) | Id(text) => visit(text),
         },
@@ -85,7 +92,12 @@ fn is_deep_part(part: &Part, left: usize) -> bool {
             ToolOutput::Content(parts) => parts.iter().any(|it| is_deep_part(it, left.saturating_sub(3))),
             ToolOutput::Text(_) | ToolOutput::ErrorText(_) | ToolOutput::ExecutionDenied { .. } => false,
         },
-        Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) => false,
+        Part::Text { citations, .. } => {
+            // A value in a citation in a list in a part: three levels.
+            let raw = citations.iter().filter_map(|it| it.raw.as_ref());
+            raw.into_iter().any(|it| is_deep_value(&it.value, left.saturating_sub(3)))
+        }
+        Part::Image(_) | Part::File(_) | Part::Evidence(_) | Part::Thinking(_) => false,
     }
 }
 

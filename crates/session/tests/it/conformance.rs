@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use contexture_session::conformance::{
-    Open, OpenDocuments, Opened, SystemTime, documents_conformance, store_conformance,
+    Open, OpenDocuments, OpenSources, Opened, SystemTime, documents_conformance, sources_conformance,
+    store_conformance,
 };
-use contexture_session::{MemoryStore, Store};
+use contexture_session::{MemoryStore, SourceIndex, Store};
 
 async fn opener() -> Open {
     let store = MemoryStore::new(Arc::new(SystemTime));
@@ -26,3 +27,13 @@ async fn documents_opener() -> OpenDocuments {
 }
 
 documents_conformance!(documents_opener);
+
+async fn sources_opener() -> OpenSources {
+    let store = MemoryStore::new(Arc::new(SystemTime));
+    Arc::new(move || {
+        let store = store.clone();
+        Box::pin(async move { Arc::new(store) as Arc<dyn SourceIndex> })
+    })
+}
+
+sources_conformance!(sources_opener);

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use contexture_session::StoreError;
+use contexture_session::rank::AnalyzerPool;
 use deadpool_postgres::{
     Client, ClientWrapper, Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime,
     Transaction,
@@ -26,6 +27,7 @@ pub(crate) struct Database {
     pub(crate) place: String,
     pub(crate) postgres: Config,
     pub(crate) tls: MakeRustlsConnect,
+    pub(crate) analyzers: AnalyzerPool,
     pool: Pool,
 }
 
@@ -64,7 +66,7 @@ impl Database {
             .post_create(Hook::async_fn(|client, _| Box::pin(apply_settings(client))))
             .build()
             .map_err(|err| unavailable(err.to_string()))?;
-        Ok(Database { config, place, postgres, tls, pool })
+        Ok(Database { config, place, postgres, tls, analyzers: AnalyzerPool::default(), pool })
     }
 
     /// Returns the text of a statement with the schema filled in.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use contexture_session::Store;
 use contexture_session::conformance::{
-    Open, OpenDocuments, Opened, documents_conformance, store_conformance,
+    Open, OpenDocuments, OpenSources, Opened, documents_conformance, sources_conformance, store_conformance,
 };
+use contexture_session::{SourceIndex, Store};
 
 use crate::support::{config, store_in};
 
@@ -21,6 +21,12 @@ async fn documents_opener() -> OpenDocuments {
 }
 
 documents_conformance!(documents_opener);
+
+async fn sources_opener() -> OpenSources {
+    Arc::new(|| Box::pin(async { Arc::new(store_in(config("conformance")).await) as Arc<dyn SourceIndex> }))
+}
+
+sources_conformance!(sources_opener);
 
 /// The same without notifications, as on engines that have none.
 mod without_notifications {

@@ -79,5 +79,6 @@ async fn a_search_reads_what_it_finds() {
     let after = rows_read(&schema).await;
     assert_eq!(after.0, before.0, "no table was read as a whole");
     let touched = (after.1 - before.1) / 10;
-    assert!(touched <= 20, "{touched} rows to find three");
+    // Each that is found is read in the index and for its terms, and so is what stands beside it.
+    assert!(touched <= 60, "{touched} rows to find three");
 }

@@ -234,6 +234,7 @@ impl WriterThread {
 fn vacuum(conn: &Connection) -> rusqlite::Result<()> {
     // Words of what was deleted stay in the index until its parts are merged.
     conn.execute("INSERT INTO words (words) VALUES ('optimize')", [])?;
+    conn.execute("INSERT INTO chunk_words (chunk_words) VALUES ('optimize')", [])?;
     conn.execute(REMOVE_OUTDATED, [])?;
     conn.execute_batch("VACUUM")?;
     // Best effort: readers of older pages keep the log, and the next checkpoint cuts it.

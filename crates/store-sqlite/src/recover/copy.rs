@@ -5,7 +5,7 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use contexture_session::codec::blob_hash;
-use contexture_session::{SessionId, StoreError, Tenant, ThreadId};
+use contexture_session::{BaseId, SessionId, SourceId, StoreError, Tenant, ThreadId};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
 
@@ -154,8 +154,21 @@ fn put_number(page: &mut [u8], at: usize, number: u64) {
 }
 
 /// The tables that hold data, of all versions; the others are made of them again.
-const TABLES: [&str; 9] =
-    ["sessions", "threads", "logs", "blobs", "commits", "unfinished", "documents", "streams", "records"];
+const TABLES: [&str; 13] = [
+    "sessions",
+    "threads",
+    "logs",
+    "blobs",
+    "commits",
+    "unfinished",
+    "documents",
+    "streams",
+    "records",
+    "bases",
+    "sources",
+    "chunks",
+    "chunk_vectors",
+];
 
 /// Whether a row is what a row of its table must be. Commits are checked when they are decoded; names are what
 /// everything else hangs on.
@@ -163,6 +176,8 @@ fn is_sound(table: &str, row: &Row<'_>) -> rusqlite::Result<bool> {
     let text = |column: &str| row.get::<_, String>(column);
     let number = |column: &str| row.get::<_, i64>(column);
     Ok(match table {
+        "bases" => Tenant::parse(text("tenant")?).is_ok() && BaseId::parse(text("name")?).is_ok(),
+        "sources" => SourceId::parse(text("id")?).is_ok(),
         "sessions" | "threads" | "logs" => {
             Tenant::parse(text("tenant")?).is_ok() && ThreadId::parse(text("name")?).is_ok()
         }

@@ -6,6 +6,7 @@
 //! kept, but their numbers are, so an outdated writer is still recognised.
 
 mod copy;
+mod knowledge;
 mod rebuild;
 mod walk;
 
@@ -72,6 +73,7 @@ fn fill_from(old: &Connection, new: &mut Connection, place: &StorePath) -> Resul
     migrate(new, place, VERSION)?;
     let tx = new.transaction()?;
     rebuild::rebuild(&tx, place, &mut recovered)?;
+    knowledge::rebuild(&tx, &mut recovered.lost)?;
     tx.commit()?;
     Ok(recovered)
 }

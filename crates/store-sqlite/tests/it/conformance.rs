@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use contexture_session::Store;
 use contexture_session::conformance::{
-    Open, OpenDocuments, Opened, SystemTime, documents_conformance, store_conformance,
+    Open, OpenDocuments, OpenSources, Opened, SystemTime, documents_conformance, sources_conformance,
+    store_conformance,
 };
+use contexture_session::{SourceIndex, Store};
 use contexture_store_sqlite::{SqliteConfig, SqliteStore};
 
 /// Opens one file again and again, as several processes would.
@@ -33,3 +34,13 @@ async fn documents_opener() -> OpenDocuments {
 }
 
 documents_conformance!(documents_opener);
+
+async fn sources_opener() -> OpenSources {
+    let folder = Arc::new(tempfile::tempdir().expect("a temporary folder"));
+    Arc::new(move || {
+        let folder = Arc::clone(&folder);
+        Box::pin(async move { Arc::new(open_in(&folder)) as Arc<dyn SourceIndex> })
+    })
+}
+
+sources_conformance!(sources_opener);

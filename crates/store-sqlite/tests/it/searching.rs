@@ -70,9 +70,9 @@ fn a_recovered_file_can_be_searched() {
     let recovered = SqliteStore::recover(place.db(), &saved).expect("something readable");
     assert_eq!(recovered.lost, Vec::<String>::new());
     let threads = Threads::open(&saved).expect("a sound file");
-    assert_eq!(found(&threads, "a", "remarkable a b"), [3, 1]);
-    archive(&threads, "a", 1, 4);
-    assert_eq!(found(&threads, "a", "remarkable a b"), [3, 1]);
+    assert_eq!(found(&threads, "b", "remarkable a b"), [3, 1]);
+    archive(&threads, "b", 1, 4);
+    assert_eq!(found(&threads, "b", "remarkable a b"), [3, 1]);
 }
 
 #[test]
@@ -108,5 +108,21 @@ fn words_of_what_was_deleted_leave_the_file() {
     block_on(threads.store.delete_session(session("b"))).expect("an answer");
     block_on(threads.store.vacuum()).expect("an answer");
     assert!(!is_in_file(threads));
+    assert_sound(&place);
+}
+
+/// Until version 5 words were kept as they are, and without counts.
+#[test]
+fn what_an_older_program_archived_is_indexed_again() {
+    let place = filled();
+    let conn = Connection::open(place.db()).expect("a file");
+    let as_before = "INSERT INTO words (words) VALUES ('delete-all'); DELETE FROM archives;
+        UPDATE archived SET at = NULL, terms = NULL; INSERT INTO outdated VALUES ('archives')";
+    conn.execute_batch(as_before).expect("a script");
+    drop(conn);
+    let threads = place.open();
+    assert_eq!(found(&threads, "b", "remarkably b"), [3, 1]);
+    assert_eq!(found(&threads, "a", "ordinary word"), [2]);
+    drop(threads);
     assert_sound(&place);
 }

@@ -6,8 +6,8 @@ use contexture_message::{Answer, Message, Part, Role, StopReason, Thinking};
 use serde_json::{Map, Value, json};
 
 use super::decode_parts::Blocks;
-use super::encode_parts;
 use super::usage::{RawUsage, read_stop, write_stop, write_usage};
+use super::{citations, encode_parts};
 use crate::digest::digest;
 use crate::loss::Losses;
 use crate::read::Place;
@@ -70,8 +70,15 @@ pub(super) fn blocks_of(target: &Target, parts: &[Part], losses: &mut Losses) ->
     for (index, part) in parts.iter().enumerate() {
         let at = format!("message.content[{index}]");
         match part {
-            Part::Text { text } if text.is_empty() => {}
-            Part::Text { text } => blocks.push(encode_parts::text(text)),
+            Part::Text { text, .. } if text.is_empty() => {}
+            Part::Text { text, citations } => {
+                let own = citations::own(target, citations, &at, losses);
+                blocks.push(citations::cited(encode_parts::text(text), own));
+            }
+            Part::Evidence(it) => {
+                losses.add(at, "said as a text: the assistant shows no search results");
+                blocks.push(encode_parts::text(&reference::evidence(it)));
+            }
             Part::Image(_) | Part::File(_) => {
                 losses.add(at, "said as a reference: the assistant says no images or files");
                 blocks.push(encode_parts::text(&reference::part(part)));

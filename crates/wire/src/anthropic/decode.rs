@@ -60,7 +60,7 @@ impl Reader {
         let mut joins = false;
         let mut n_bytes = 0;
         for (index, (part, marked)) in self.blocks.content(system)?.into_iter().enumerate() {
-            let Part::Text { text } = part else {
+            let Part::Text { text, .. } = part else {
                 return Err(DecodeError::new(format!("system[{index}].type"), "expected `text`"));
             };
             n_bytes += text.len();
@@ -101,9 +101,12 @@ impl Reader {
     fn user(&mut self, parts: Vec<Marked>, at: &str) {
         let role_of = |(part, _): &Marked| match part {
             Part::ToolResult(_) => Role::Tool,
-            Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_) => {
-                Role::User
-            }
+            Part::Text { .. }
+            | Part::Image(_)
+            | Part::File(_)
+            | Part::Evidence(_)
+            | Part::Thinking(_)
+            | Part::ToolCall(_) => Role::User,
         };
         let mut role = parts.first().map_or(Role::User, role_of);
         let mut run = Vec::new();
@@ -123,7 +126,7 @@ impl Reader {
         let mut byte = 0;
         for (index, (part, marked)) in parts.iter().enumerate() {
             let is_text = matches!(part, Part::Text { .. });
-            if let Part::Text { text } = part {
+            if let Part::Text { text, .. } = part {
                 byte += text.len();
             }
             match marked {

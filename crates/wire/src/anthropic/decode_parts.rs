@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use contexture_message::{File, Image, MediaSource, Part, Thinking, ToolCall, ToolOutput, ToolResult};
 use serde_json::{Map, Value};
 
+use super::citations;
 use crate::DecodeError;
 use crate::loss::Losses;
 use crate::media::base64;
@@ -45,11 +46,11 @@ impl Blocks {
         let marked = mark(doc, &mut self.losses)?;
         let part = match kind.as_str() {
             "text" => {
-                if !doc.get_list("citations")?.is_empty() {
-                    self.losses.add(doc.below("citations"), "left out: texts have no citations");
-                }
-                Part::Text { text: doc.need_string("text")? }
+                let citations = doc.get_list("citations")?;
+                let citations = citations.iter().map(|it| citations::read(&self.provider, it.value));
+                Part::Text { citations: citations.collect(), text: doc.need_string("text")? }
             }
+            "search_result" => Part::Evidence(citations::read_search_result(doc, &mut self.losses)?),
             "image" => image(doc, &mut self.losses)?,
             "document" => match self.document(doc)? {
                 Some(part) => part,
@@ -137,7 +138,8 @@ impl Blocks {
         let mut texts = Vec::new();
         for part in self.nested(content)? {
             match part {
-                Part::Text { text } => texts.push(text),
+                Part::Text { text, .. } => texts.push(text),
+                Part::Evidence(evidence) => texts.push(evidence.joined_text()),
                 Part::Image(_)
                 | Part::File(_)
                 | Part::Thinking(_)

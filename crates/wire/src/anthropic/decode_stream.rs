@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 
 use contexture_message::{Delta, Message};
+use serde_json::Value;
 
+use super::citations;
 use super::usage::{RawUsage, read_stop};
 use crate::assembly::{Assembly, cut};
 use crate::read::{Place, parse_frame};
@@ -89,9 +91,14 @@ impl StreamDecoder {
         let block = doc.need_object("content_block")?;
         let (kind, deltas) = match block.need_string("type")?.as_str() {
             "text" => {
-                self.assembly.begin_text();
+                let begun = self.assembly.begin_text();
                 let text = block.get_string("text")?.unwrap_or_default();
-                (Kind::Text, Vec::from_iter(self.assembly.text(&text)))
+                let mut deltas = Vec::from_iter(begun);
+                deltas.extend(self.assembly.text(&text));
+                for citation in block.get_list("citations")? {
+                    deltas.extend(self.cite(citation.value));
+                }
+                (Kind::Text, deltas)
             }
             "thinking" => (Kind::Thinking, self.thinking_start(&block)?),
             "redacted_thinking" => {
@@ -145,9 +152,15 @@ impl StreamDecoder {
             ("input_json_delta", _) => {
                 self.assembly.arguments(&index.to_string(), &delta.need_string("partial_json")?)
             }
-            _ => None, // Citations, and whatever comes next.
+            ("citations_delta", _) => self.cite(delta.need("citation")?.value),
+            _ => None, // Whatever comes next.
         };
         Ok(Vec::from_iter(piece))
+    }
+
+    fn cite(&mut self, citation: &Value) -> Option<Delta> {
+        let citation = citations::read(self.assembly.provider(), citation);
+        self.assembly.cite(citation)
     }
 
     /// Returns the block's position among the thinking blocks, not counting redacted ones.

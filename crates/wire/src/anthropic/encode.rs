@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::tools::encode_tools;
 use super::turns::{Block, Speaker, Turn, may_think};
-use super::{encode_parts, marks, settings};
+use super::{citations, encode_parts, marks, settings};
 use crate::loss::Losses;
 use crate::{Encoded, Target, calls, passthrough, reference};
 
@@ -21,6 +21,7 @@ const GO_AHEAD: &str = include_str!("../templates/go-ahead.txt");
 pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     let mut losses = Losses::default();
     let (mut system, mut turns) = conversation(target, request, &mut losses);
+    citations::settle(&mut turns, settings::has_schema(target, request), &mut losses);
     let mut tools = encode_tools(&request.tools, &mut losses);
     marks::mark(&request.breakpoints, &mut tools, &mut system, &mut turns);
     let settings = settings::encode(target, request, may_think(&turns), &mut losses);
@@ -97,9 +98,13 @@ impl Writer<'_> {
         for (index, part) in content.content.iter().enumerate() {
             let at = format!("messages[{message}].content[{index}]");
             match part {
-                Part::Text { text } => {
+                Part::Text { text, .. } => {
                     let blocks = self.texts(message, text, &mut offset, &at);
                     self.system.extend(blocks);
+                }
+                Part::Evidence(it) => {
+                    let json = encode_parts::text(&reference::evidence(it));
+                    self.system.push(Block { json, message, text_end: None });
                 }
                 Part::Image(_) | Part::File(_) => {
                     self.losses.add(at, "said as a reference: the system prompt is text");
@@ -138,10 +143,22 @@ impl Writer<'_> {
     fn part(&mut self, message: usize, speaker: Speaker, part: &Part, offset: &mut usize, at: &str) {
         let said_by_user = speaker == Speaker::User;
         let (speaker, json) = match part {
-            Part::Text { text } => {
-                let blocks = self.texts(message, text, offset, at);
+            Part::Text { text, citations } => {
+                let mut blocks = self.texts(message, text, offset, at);
+                if let Some(first) = blocks.first_mut().filter(|_| !said_by_user) {
+                    let own = citations::own(self.target, citations, at, self.losses);
+                    first.json = citations::cited(first.json.take(), own);
+                }
                 return blocks.into_iter().for_each(|it| self.push(speaker, it));
             }
+            Part::Evidence(it) if !said_by_user => {
+                self.losses.add(at, "said as a text: the assistant shows no search results");
+                (speaker, encode_parts::text(&reference::evidence(it)))
+            }
+            Part::Evidence(it) => match citations::search_result(it, at, self.losses) {
+                Some(json) => (speaker, json),
+                None => return,
+            },
             Part::Image(_) | Part::File(_) if !said_by_user => {
                 self.losses.add(at, "said as a reference: the assistant says no images or files");
                 (speaker, encode_parts::text(&reference::part(part)))
@@ -215,7 +232,7 @@ impl Writer<'_> {
         {
             let at = format!("messages[{}]", block.message);
             self.losses.add(at, "trailing whitespace was removed: the model continues from there");
-            block.json = encode_parts::text(text.trim_end());
+            block.json["text"] = Value::from(text.trim_end());
         }
     }
 

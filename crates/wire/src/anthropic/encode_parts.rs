@@ -6,6 +6,7 @@
 use contexture_message::{File, Image, Part, Thinking, ToolCall, ToolOutput, ToolResult};
 use serde_json::{Map, Value, json};
 
+use super::citations::search_result;
 use crate::calls::plain_id;
 use crate::loss::Losses;
 use crate::media::{Bytes, base64, bytes, text_of};
@@ -185,10 +186,11 @@ fn content(target: &Target, parts: &[Part], at: &str, losses: &mut Losses) -> Va
     for (index, part) in parts.iter().enumerate() {
         let at = format!("{at}.output[{index}]");
         match part {
-            Part::Text { text: blank } if blank.trim().is_empty() => {
+            Part::Text { text: blank, .. } if blank.trim().is_empty() => {
                 losses.add(at, "left out: a text can't be blank");
             }
-            Part::Text { text: it } => blocks.push(text(it)),
+            Part::Text { text: it, .. } => blocks.push(text(it)),
+            Part::Evidence(it) => blocks.extend(search_result(it, &at, losses)),
             Part::Image(it) => blocks.push(image(target, it, &at, losses)),
             Part::File(it) => blocks.push(result_file(target, it, &at, losses)),
             Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => {

@@ -2,7 +2,8 @@
 //!
 //! Turns [`Delta`]s into the events of a message, each as early as possible. The rule, in full:
 //!
-//! 1. Text, thinking and calls are written immediately; a block stops when the next one starts.
+//! 1. Text, citations, thinking and calls are written immediately; a block stops when the next one starts. An empty
+//!    [`Delta::Text`] ends a text block, so that the next text starts another.
 //! 2. Signatures are only known at the end. So thinking blocks stay open until [`Delta::Done`], which writes their
 //!    signatures and stops. Clients match blocks by their index.
 //! 3. Parts of the answer that had no delta (redacted thinking, or everything if `Done` is the only delta) are
@@ -11,10 +12,11 @@
 //! The stream starts with the id and the model, although both are only known at the end. So the id is generated from
 //! the first delta, unless `Done` is the only one, and the model is the target's.
 
-use contexture_message::{Answer, Delta, Part, Thinking, ToolCall};
+use contexture_message::{Answer, Citation, Delta, Part, Thinking, ToolCall};
 use serde_json::{Map, Value, json};
 
 use super::answer::{blocks_of, header};
+use super::citations;
 use super::usage::{write_stop, write_usage};
 use crate::assembly::arguments_text;
 use crate::calls::plain_id;
@@ -55,11 +57,16 @@ impl StreamEncoder {
         let mut frames = Vec::new();
         self.start(delta, &mut frames);
         match delta {
-            Delta::Text(text) if text.is_empty() => {}
+            Delta::Text(text) if text.is_empty() => {
+                if self.is_in_text() {
+                    self.stop_last(&mut frames);
+                }
+            }
             Delta::Text(text) => {
                 self.begin(Kind::Text, json!({"type": "text", "text": ""}), &mut frames);
                 self.more(self.blocks.len() - 1, text, &mut frames);
             }
+            Delta::Citation(citation) => self.citation(citation, &mut frames),
             Delta::Thinking(text) => self.thinking(text, &mut frames),
             Delta::Call { index, id, name } => {
                 let block = json!({"type": "tool_use", "id": plain_id(id), "name": name, "input": {}});
@@ -83,9 +90,11 @@ impl StreamEncoder {
         let made_up = || format!("msg_{}", digest(&serde_json::to_string(delta).unwrap_or_default()));
         let (id, model) = match delta {
             Delta::Done(answer) => (answer.id.clone().unwrap_or_else(made_up), answer.model.clone()),
-            Delta::Text(_) | Delta::Thinking(_) | Delta::Call { .. } | Delta::Arguments { .. } => {
-                (made_up(), None)
-            }
+            Delta::Text(_)
+            | Delta::Citation(_)
+            | Delta::Thinking(_)
+            | Delta::Call { .. }
+            | Delta::Arguments { .. } => (made_up(), None),
         };
         let mut message = header(&self.target, id, model);
         message.insert("content".to_owned(), json!([]));
@@ -93,6 +102,22 @@ impl StreamEncoder {
         message.insert("stop_sequence".to_owned(), Value::Null);
         message.insert("usage".to_owned(), json!({"input_tokens": 0, "output_tokens": 0}));
         frames.push(event("message_start", json!({"message": message})));
+    }
+
+    fn is_in_text(&self) -> bool {
+        matches!(self.blocks.last(), Some(last) if last.open && last.kind == Kind::Text)
+    }
+
+    /// Writes a citation of the text block that is open. One that comes before the text of its block starts the block.
+    /// Another provider's citations have no form here.
+    fn citation(&mut self, citation: &Citation, frames: &mut Vec<Frame>) {
+        let own = citations::own(&self.target, std::slice::from_ref(citation), "", &mut Losses::default());
+        for citation in own {
+            self.begin(Kind::Text, json!({"type": "text", "text": ""}), frames);
+            let delta = json!({"type": "citations_delta", "citation": citation});
+            let index = self.blocks.len() - 1;
+            frames.push(event("content_block_delta", json!({"index": index, "delta": delta})));
+        }
     }
 
     /// Writes thinking. An empty piece starts a new block, so that two consecutive thinking parts stay separate.
@@ -177,6 +202,7 @@ impl StreamEncoder {
             | Part::Text { .. }
             | Part::Image(_)
             | Part::File(_)
+            | Part::Evidence(_)
             | Part::ToolCall(_)
             | Part::ToolResult(_) => None,
         });
@@ -210,6 +236,7 @@ impl StreamEncoder {
                 | Part::Text { .. }
                 | Part::Image(_)
                 | Part::File(_)
+                | Part::Evidence(_)
                 | Part::ToolResult(_) => {}
             }
         }
@@ -247,7 +274,13 @@ fn take_deltas(block: &mut Value) -> Vec<Value> {
     };
     let kind = block.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
     match kind.as_str() {
-        "text" => vec![json!({"type": "text_delta", "text": take(block, "text", "".into())})],
+        "text" => {
+            let text = json!({"type": "text_delta", "text": take(block, "text", "".into())});
+            let citations = block.as_object_mut().and_then(|it| it.shift_remove("citations"));
+            let citations = citations.and_then(|it| it.as_array().cloned()).unwrap_or_default().into_iter();
+            let citations = citations.map(|it| json!({"type": "citations_delta", "citation": it}));
+            [text].into_iter().chain(citations).collect()
+        }
         "thinking" => {
             let thinking = take(block, "thinking", "".into());
             let signature = take(block, "signature", "".into());

@@ -8,6 +8,7 @@
 //!   are joined too.
 //! - A tool call's arguments must be an object; other values are wrapped as `{"input": …}`.
 //! - Ids consist of letters, digits, `_` and `-`; others are mapped, in the same way for a call and its result.
+//! - Evidence becomes `search_result` blocks; the citations of an answer are sent back to the provider that made them.
 //! - Thinking is sent back byte for byte, and only to the provider that produced and signed it.
 //!
 //! `decode(encode(request))` returns an equal request, except for [`Loss`](crate::Loss)es and the following: joined
@@ -17,6 +18,7 @@
 //! the block it was moved to.
 
 mod answer;
+mod citations;
 mod decode;
 mod decode_parts;
 mod decode_stream;

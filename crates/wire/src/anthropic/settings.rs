@@ -67,6 +67,11 @@ pub(super) fn encode(target: &Target, request: &Request, may_think: bool, losses
     Fields { max_tokens, fields }
 }
 
+/// Whether the request has an output schema that is sent.
+pub(super) fn has_schema(target: &Target, request: &Request) -> bool {
+    output_format(target, request, &mut Losses::default()).is_some()
+}
+
 fn output_format(target: &Target, request: &Request, losses: &mut Losses) -> Option<Value> {
     let schema = request.output.as_deref()?;
     if target.facts.capabilities.structured_output == Some(false) {

@@ -5,6 +5,7 @@
 use contexture_message::{Answer, Message, Part, Role, StopReason};
 use serde_json::{Map, Value, json};
 
+use super::citations;
 use super::decode_parts::{Ids, Parts};
 use super::encode_parts::ModelParts;
 use super::usage::{read_stop, read_usage, write_stop, write_usage};
@@ -22,17 +23,17 @@ pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Ans
     let mut parts = Parts::new(&target.provider, Ids::new(prefix));
     let blocked = is_blocked(&doc)?;
     let mut candidates = doc.get_objects("candidates")?.into_iter();
-    let (content, stop) = match candidates.next() {
-        Some(candidate) => candidate_parts(candidate, &mut parts)?,
-        None if blocked => (Vec::new(), StopReason::Refused),
+    let (message, stop) = match candidates.next() {
+        Some(candidate) => candidate_message(candidate, &mut parts)?,
+        None if blocked => (Message::parts(Role::Assistant, Vec::new()), StopReason::Refused),
         None => return Err(DecodeError::new("candidates", "is missing")),
     };
     for other in candidates {
         parts.losses.add(other.at(), "left out: an answer is one candidate");
     }
-    let calls = content.iter().any(|it| matches!(it, Part::ToolCall(_)));
+    let calls = message.content.iter().any(|it| matches!(it, Part::ToolCall(_)));
     let value = Answer {
-        message: Message::parts(Role::Assistant, content),
+        message,
         stop: if calls && stop == StopReason::End { StopReason::ToolCalls } else { stop },
         usage: doc.get("usageMetadata").map(|it| read_usage(&it)).unwrap_or_default(),
         model: doc.name("modelVersion"),
@@ -48,7 +49,7 @@ pub(super) fn is_blocked(doc: &Place<'_>) -> Result<bool, DecodeError> {
     Ok(feedback.get_string("blockReason")?.is_some())
 }
 
-fn candidate_parts(doc: Place<'_>, parts: &mut Parts) -> Result<(Vec<Part>, StopReason), DecodeError> {
+fn candidate_message(doc: Place<'_>, parts: &mut Parts) -> Result<(Message, StopReason), DecodeError> {
     // These fields are measurements, not content.
     doc.ignore(&["index", "tokenCount", "avgLogprobs", "safetyRatings", "finishMessage"]);
     let stop = doc.get_string("finishReason")?.map_or(StopReason::End, |it| read_stop(&it));
@@ -61,14 +62,18 @@ fn candidate_parts(doc: Place<'_>, parts: &mut Parts) -> Result<(Vec<Part>, Stop
             read
         }
     };
+    let mut message = Message::parts(Role::Assistant, read);
+    let provider = parts.provider().to_owned();
+    citations::read(&provider, &doc, &mut parts.losses)?.into_iter().for_each(|it| message.cite(it));
     doc.report(&mut parts.losses);
-    Ok((read, stop))
+    Ok((message, stop))
 }
 
 /// Encodes an answer.
 pub(crate) fn encode_answer(target: &Target, answer: &Answer) -> Encoded {
     let mut losses = Losses::default();
     let parts = model_parts(target, &answer.message.content, &mut losses);
+    citations::report_foreign(target, &answer.message, &mut losses);
     Encoded { body: last_response(target, answer, parts), losses: losses.into_vec() }
 }
 
@@ -84,11 +89,11 @@ pub(super) fn model_parts(target: &Target, parts: &[Part], losses: &mut Losses) 
 
 /// Returns the response that ends an answer: the only one, or the last one of a stream.
 pub(super) fn last_response(target: &Target, answer: &Answer, parts: Vec<Value>) -> Value {
-    let candidate = json!({
-        "content": {"parts": parts, "role": "model"},
-        "finishReason": write_stop(&answer.stop),
-        "index": 0,
-    });
+    let mut candidate = Map::new();
+    candidate.insert("content".to_owned(), json!({"parts": parts, "role": "model"}));
+    candidate.insert("finishReason".to_owned(), write_stop(&answer.stop).into());
+    candidate.insert("index".to_owned(), 0.into());
+    candidate.extend(citations::metadata(target, &answer.message));
     let mut body = Map::new();
     body.insert("candidates".to_owned(), json!([candidate]));
     body.insert("usageMetadata".to_owned(), write_usage(&answer.usage));

@@ -73,6 +73,11 @@ impl Parts {
         Self { provider: provider.to_owned(), ids, losses: Losses::default() }
     }
 
+    /// Returns the provider that the parts come from.
+    pub(super) fn provider(&self) -> &str {
+        &self.provider
+    }
+
     /// Decodes the `parts` of a content.
     pub(super) fn list(&mut self, content: &Place<'_>) -> Result<Vec<Part>, DecodeError> {
         let mut parts = Vec::new();
@@ -98,7 +103,7 @@ impl Parts {
                 doc.report(&mut self.losses);
                 return Ok(());
             }
-            Some(text) => Part::Text { text },
+            Some(text) => Part::text(text),
             None => match self.other(&doc)? {
                 Some(part) => part,
                 None => return Ok(()),

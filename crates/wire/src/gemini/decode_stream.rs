@@ -3,12 +3,14 @@
 //! Turns chunks of a `GenerateContentResponse` into [`Delta`]s. Calls arrive whole. There is no end mark: the answer
 //! is complete when the body ends after a `finishReason` or a refusal of the prompt.
 
-use contexture_message::{Delta, Message, StopReason};
+use contexture_message::{Citation, Delta, Message, StopReason};
 
 use super::answer::is_blocked;
+use super::citations;
 use super::decode_parts::{inline, linked};
 use super::usage::{read_stop, read_usage};
 use crate::assembly::{Assembly, cut};
+use crate::citations::citations_of;
 use crate::digest::digest;
 use crate::loss::Losses;
 use crate::read::{Place, parse_frame};
@@ -19,12 +21,14 @@ use crate::{DecodeError, Dialect, Frame, StreamError, Target};
 pub(crate) struct StreamDecoder {
     assembly: Assembly,
     n_calls: usize,
+    /// Citations count bytes of the whole text, so they wait for it.
+    citations: Vec<Citation>,
     done: bool,
 }
 
 impl StreamDecoder {
     pub(crate) fn new(target: &Target) -> Self {
-        Self { assembly: Assembly::new(&target.provider), n_calls: 0, done: false }
+        Self { assembly: Assembly::new(&target.provider), n_calls: 0, citations: Vec::new(), done: false }
     }
 
     pub(crate) fn push(&mut self, frame: &Frame) -> Result<Vec<Delta>, StreamError> {
@@ -43,7 +47,11 @@ impl StreamDecoder {
             return Err(cut().into());
         }
         self.done = true;
-        Ok(vec![Delta::Done(Box::new(self.assembly.answer()))])
+        let mut answer = self.assembly.answer();
+        self.citations.drain(..).for_each(|it| answer.message.cite(it));
+        let mut deltas: Vec<Delta> = citations_of(&answer.message).cloned().map(Delta::Citation).collect();
+        deltas.push(Delta::Done(Box::new(answer)));
+        Ok(deltas)
     }
 
     pub(crate) fn partial(&self) -> Message {
@@ -72,6 +80,12 @@ impl StreamDecoder {
         if let Some(content) = doc.get_object("content")? {
             for part in content.get_objects("parts")? {
                 deltas.extend(self.part(&part, data)?);
+            }
+        }
+        for citation in citations::read(self.assembly.provider(), &doc, &mut Losses::default())? {
+            // Each chunk may repeat what the chunks before it had.
+            if !self.citations.contains(&citation) {
+                self.citations.push(citation);
             }
         }
         let stop = doc.get_string("finishReason")?.map(|it| read_stop(&it));

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::tools::{encode_choice, encode_tools};
 use super::{encode_parts, settings};
+use crate::citations::report_unsent;
 use crate::loss::Losses;
 use crate::{Encoded, Target, calls, passthrough, reference};
 
@@ -107,8 +108,9 @@ impl Writer<'_> {
         for (part_idx, part) in message.content.iter().enumerate() {
             let at = format!("messages[{index}].content[{part_idx}]");
             match part {
-                Part::Text { text } if text.is_empty() => {}
-                Part::Text { text } => texts.push(encode_parts::text(text)),
+                Part::Text { text, .. } if text.is_empty() => {}
+                Part::Text { text, .. } => texts.push(encode_parts::text(text)),
+                Part::Evidence(it) => texts.push(encode_parts::text(&reference::evidence(it))),
                 Part::Image(_) | Part::File(_) => {
                     self.losses.add(at, "said as a reference: the system instruction is text");
                     texts.push(encode_parts::text(&reference::part(part)));
@@ -143,8 +145,11 @@ impl Writer<'_> {
         for (index, part) in message.content.iter().enumerate() {
             let at = format!("{at}.content[{index}]");
             match part {
-                Part::Text { text } if text.is_empty() => {}
-                Part::Text { text } => self.push(Speaker::User, encode_parts::text(text)),
+                Part::Text { text, .. } if text.is_empty() => {}
+                Part::Text { text, .. } => self.push(Speaker::User, encode_parts::text(text)),
+                Part::Evidence(it) => {
+                    self.push(Speaker::User, encode_parts::text(&reference::evidence(it)));
+                }
                 Part::Image(it) => {
                     let part = encode_parts::image(self.target, it, &at, self.losses);
                     self.push(Speaker::User, part);
@@ -182,7 +187,11 @@ impl Writer<'_> {
                     Cow::Borrowed(_) => own.push(part, &at, self.losses),
                     Cow::Owned(call) => own.push(&Part::ToolCall(call), &at, self.losses),
                 },
-                Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) => {
+                Part::Text { citations, .. } => {
+                    report_unsent(citations, &at, self.losses);
+                    own.push(part, &at, self.losses);
+                }
+                Part::Image(_) | Part::File(_) | Part::Evidence(_) | Part::Thinking(_) => {
                     own.push(part, &at, self.losses);
                 }
             }

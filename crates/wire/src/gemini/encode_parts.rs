@@ -97,8 +97,9 @@ impl<'a> ModelParts<'a> {
     /// Encodes a part of a model message; not a tool result.
     pub(super) fn push(&mut self, part: &Part, at: &str, losses: &mut Losses) {
         match part {
-            Part::Text { text: it } if it.is_empty() && self.waiting.is_none() => {}
-            Part::Text { text: it } => self.write(text(it)),
+            Part::Text { text: it, .. } if it.is_empty() && self.waiting.is_none() => {}
+            Part::Text { text: it, .. } => self.write(text(it)),
+            Part::Evidence(it) => self.write(text(&reference::evidence(it))),
             Part::Image(it) => self.write(image(self.target, it, at, losses)),
             Part::File(it) => self.write(file(self.target, it, at, losses)),
             Part::ToolCall(it) => self.write(call(it, at, losses)),
@@ -213,7 +214,8 @@ fn content(parts: &[Part], at: &str, losses: &mut Losses) -> (Value, Vec<Value>)
     for (index, part) in parts.iter().enumerate() {
         let at = format!("{at}.output[{index}]");
         match part {
-            Part::Text { text } => texts.push(text.clone()),
+            Part::Text { text, .. } => texts.push(text.clone()),
+            Part::Evidence(it) => texts.push(reference::evidence(it)),
             Part::Image(it) => {
                 let (bytes, kind) = bytes(&it.source, it.media_type.as_deref(), None);
                 match (bytes, kind) {

@@ -38,7 +38,8 @@ impl StreamEncoder {
                 self.waits = true;
                 Vec::new()
             }
-            Delta::Arguments { .. } => Vec::new(),
+            // Citations are written at the end, with the segments that they belong to.
+            Delta::Citation(_) | Delta::Arguments { .. } => Vec::new(),
             Delta::Done(answer) => vec![Frame::data(self.last(answer).to_string())],
         }
     }

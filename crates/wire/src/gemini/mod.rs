@@ -17,6 +17,7 @@
 //! file.
 
 mod answer;
+mod citations;
 mod decode;
 mod decode_parts;
 mod decode_stream;

@@ -7,6 +7,7 @@
 use contexture_message::{Answer, Message, Part, Role, StopReason, Thinking, ToolCall};
 use serde_json::{Map, Value, json};
 
+use super::citations::{self, Form};
 use super::usage::{read_stop, read_usage, write_stop, write_usage};
 use crate::assembly::{arguments_text, parse_arguments};
 use crate::loss::Losses;
@@ -31,6 +32,7 @@ pub(crate) fn encode_answer(target: &Target, answer: &Answer) -> Encoded {
 
 fn message(target: &Target, answer: &Answer, losses: &mut Losses) -> Value {
     let (mut thinking, mut text, mut calls) = (None::<String>, None::<String>, Vec::new());
+    let mut annotations = Vec::new();
     for (idx, part) in answer.message.content.iter().enumerate() {
         let at = format!("message.content[{idx}]");
         match part {
@@ -43,14 +45,25 @@ fn message(target: &Target, answer: &Answer, losses: &mut Losses) -> Value {
                 }
                 thinking.get_or_insert_default().push_str(&part.text);
             }
-            Part::Text { text: more } => {
+            Part::Text { text: more, citations } => {
                 if text.is_some() || !calls.is_empty() {
                     losses.add(&at, "all text is sent as one, in front of the calls");
                 }
-                text.get_or_insert_default().push_str(more);
+                let whole: &mut String = text.get_or_insert_default();
+                let from = whole.len();
+                whole.push_str(more);
+                let place = (whole.as_str(), from);
+                annotations.extend(citations::annotations(
+                    target,
+                    Form::Wrapped,
+                    citations,
+                    place,
+                    &at,
+                    losses,
+                ));
             }
             Part::ToolCall(call) => calls.push(tool_call(call)),
-            Part::Image(_) | Part::File(_) | Part::ToolResult(_) => {
+            Part::Image(_) | Part::File(_) | Part::Evidence(_) | Part::ToolResult(_) => {
                 losses.add(&at, "is not allowed in an answer, left out");
             }
         }
@@ -59,6 +72,9 @@ fn message(target: &Target, answer: &Answer, losses: &mut Losses) -> Value {
     message.insert("role".to_owned(), json!("assistant"));
     message.insert("content".to_owned(), json!(text));
     message.insert("refusal".to_owned(), Value::Null);
+    if !annotations.is_empty() {
+        message.insert("annotations".to_owned(), Value::Array(annotations));
+    }
     if let Some(thinking) = thinking {
         message.insert("reasoning_content".to_owned(), json!(thinking));
     }
@@ -89,16 +105,20 @@ pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Ans
     }
     let said = choice.need("message")?;
     let id = body.name("id");
-    let content = answer_parts(target, id.as_deref(), &said)?;
+    let mut spoken = Message::parts(Role::Assistant, answer_parts(target, id.as_deref(), &said)?);
+    let text = spoken.joined_text();
+    for annotation in said.get_list("annotations")? {
+        citations::read(target, &annotation, &text, &mut losses).into_iter().for_each(|it| spoken.cite(it));
+    }
     let refused = said.get_str("refusal")?.is_some_and(|it| !it.is_empty());
-    let has_calls = content.iter().any(|it| matches!(it, Part::ToolCall(_)));
+    let has_calls = spoken.content.iter().any(|it| matches!(it, Part::ToolCall(_)));
     let stop = match read_stop(choice.get_str("finish_reason")?.unwrap_or("stop")) {
         StopReason::End if refused => StopReason::Refused,
         StopReason::End if has_calls => StopReason::ToolCalls,
         stop => stop,
     };
     let answer = Answer {
-        message: Message::parts(Role::Assistant, content),
+        message: spoken,
         stop,
         usage: body.get("usage").map(|it| read_usage(&it)).unwrap_or_default(),
         model: body.name("model"),

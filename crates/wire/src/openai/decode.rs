@@ -100,7 +100,7 @@ impl Reader<'_> {
         let calls = place.get_list("tool_calls")?;
         if !calls.is_empty() {
             // SDKs write an empty text if there is none.
-            content.retain(|it| !matches!(it, Part::Text { text } if text.is_empty()));
+            content.retain(|it| !matches!(it, Part::Text { text, .. } if text.is_empty()));
         }
         for call in calls {
             content.push(Part::ToolCall(self.call(&call)?));

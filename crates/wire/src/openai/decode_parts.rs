@@ -11,7 +11,7 @@ use crate::read::Place;
 /// Returns a single text as text, anything else as a list of parts.
 pub(crate) fn result_output(parts: Vec<Part>) -> ToolOutput {
     match parts.as_slice() {
-        [Part::Text { text }] => ToolOutput::Text(text.clone()),
+        [Part::Text { text, .. }] => ToolOutput::Text(text.clone()),
         _ => ToolOutput::Content(parts),
     }
 }

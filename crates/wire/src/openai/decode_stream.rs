@@ -12,10 +12,14 @@
 //! The answer is complete at `[DONE]`, or when the body ends after a finish reason.
 
 use contexture_message::{Delta, Message, StopReason};
+use serde_json::Value;
 
 use super::answer::{Said, content, made_id, reasoning};
+use super::citations;
 use super::usage::{read_stop, read_usage};
 use crate::assembly::{Assembly, cut};
+use crate::citations::citations_of;
+use crate::loss::Losses;
 use crate::read::{Place, parse_frame};
 use crate::{DecodeError, Dialect, Frame, StreamError, Target};
 
@@ -23,7 +27,10 @@ use crate::{DecodeError, Dialect, Frame, StreamError, Target};
 #[derive(Debug)]
 pub(crate) struct StreamDecoder {
     assembly: Assembly,
+    target: Target,
     calls: Vec<Call>,
+    /// Annotations count characters of the whole text, so they wait for it.
+    annotations: Vec<Value>,
     refused: bool,
     done: bool,
 }
@@ -41,7 +48,8 @@ struct Call {
 impl StreamDecoder {
     pub(crate) fn new(target: &Target) -> Self {
         let assembly = Assembly::new(&target.provider);
-        Self { assembly, calls: Vec::new(), refused: false, done: false }
+        let (calls, annotations) = (Vec::new(), Vec::new());
+        Self { assembly, target: target.clone(), calls, annotations, refused: false, done: false }
     }
 
     pub(crate) fn push(&mut self, frame: &Frame) -> Result<Vec<Delta>, StreamError> {
@@ -100,6 +108,12 @@ impl StreamDecoder {
         if let Some(refusal) = delta.get_str("refusal")?.filter(|it| !it.is_empty()) {
             self.refused = true;
             deltas.extend(self.assembly.text(refusal));
+        }
+        for annotation in delta.get_list("annotations")? {
+            // Some servers repeat all of them in a last chunk.
+            if !self.annotations.contains(annotation.value) {
+                self.annotations.push(annotation.value.clone());
+            }
         }
         for piece in delta.get_list("tool_calls")? {
             let index = piece.get("index").and_then(|it| it.value.as_u64());
@@ -191,6 +205,15 @@ impl StreamDecoder {
 
     fn end(&mut self) -> Vec<Delta> {
         self.done = true;
-        vec![Delta::Done(Box::new(self.assembly.answer()))]
+        let mut answer = self.assembly.answer();
+        let text = answer.joined_text();
+        for annotation in &self.annotations {
+            let place = Place::root(annotation);
+            let citation = citations::read(&self.target, &place, &text, &mut Losses::default());
+            citation.into_iter().for_each(|it| answer.message.cite(it));
+        }
+        let mut deltas: Vec<Delta> = citations_of(&answer.message).cloned().map(Delta::Citation).collect();
+        deltas.push(Delta::Done(Box::new(answer)));
+        deltas
     }
 }

@@ -9,7 +9,8 @@
 //!    `tool` message, any other part of a tool message into a user message.
 //! 4. Only user messages can contain images and files; elsewhere a short text replaces them. Thinking is never sent
 //!    back.
-//! 5. A message without parts is left out: the API rejects it. Message ids are not sent.
+//! 5. Evidence becomes a tag in the text. Citations are not sent back.
+//! 6. A message without parts is left out: the API rejects it. Message ids are not sent.
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use super::settings;
 use super::tools::{encode_tool, encode_tools};
 use crate::assembly::arguments_text;
 use crate::calls::short_id;
+use crate::citations::report_unsent;
 use crate::loss::Losses;
 use crate::{Encoded, Target, calls, passthrough, reference};
 
@@ -97,7 +99,7 @@ impl Writer<'_> {
                     run.calls.push(self.tool_call(&at, call));
                 }
                 Part::Thinking(_) => self.losses.add(at, "thinking can't be sent back, left out"),
-                Part::Text { .. } | Part::Image(_) | Part::File(_) => {
+                Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Evidence(_) => {
                     self.expect_role(&at, message.role, home);
                     self.enter(&mut run, home);
                     if !run.calls.is_empty() {
@@ -174,7 +176,11 @@ impl Writer<'_> {
 
     fn content_part(&mut self, at: &str, part: &Part, role: Role) -> Value {
         let shown = match part {
-            Part::Text { .. } | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => Ok(None),
+            Part::Text { citations, .. } => {
+                report_unsent(citations, at, &mut self.losses);
+                Ok(None)
+            }
+            Part::Evidence(_) | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => Ok(None),
             Part::Image(_) | Part::File(_) if role != Role::User => Err("only users may show it".to_owned()),
             Part::Image(image) => image_url(self.target, image).map(|it| Some(image_part(&it))),
             Part::File(file) => shown_file(self.target, file).and_then(|it| file_part(&it)).map(Some),

@@ -80,7 +80,7 @@ pub(super) fn file_part(file: &Shown<'_>) -> Result<Value, String> {
 /// Returns the text of the tool output at `at`: text is the only form that OpenAI's dialects accept.
 ///
 /// A structured value becomes its JSON, a denial a sentence. Content becomes its texts, separated by newlines, with a
-/// reference in place of everything that is not text; each reference is a loss.
+/// reference in place of everything that is not text; each reference is a loss. Evidence is a tag.
 pub(crate) fn output_text(output: &ToolOutput, at: &str, losses: &mut Losses) -> String {
     match output {
         ToolOutput::Text(text) | ToolOutput::ErrorText(text) => text.clone(),
@@ -93,7 +93,7 @@ pub(crate) fn output_text(output: &ToolOutput, at: &str, losses: &mut Losses) ->
 fn content_text(parts: &[Part], at: &str, losses: &mut Losses) -> String {
     let mut lines = Vec::with_capacity(parts.len());
     for (idx, part) in parts.iter().enumerate() {
-        if !matches!(part, Part::Text { .. }) {
+        if !matches!(part, Part::Text { .. } | Part::Evidence(_)) {
             losses.add(format!("{at}.output[{idx}]"), "tool results take text only, sent as a reference");
         }
         lines.push(reference::part(part));

@@ -3,6 +3,7 @@
 use contexture_message::{Answer, Delta, Part};
 use serde_json::{Map, Value, json};
 
+use super::citations::{Form, annotations};
 use super::usage::{write_stop, write_usage};
 use crate::assembly::arguments_text;
 use crate::loss::Losses;
@@ -13,18 +14,41 @@ use crate::{Frame, Target};
 #[derive(Debug)]
 pub(crate) struct StreamEncoder {
     model: String,
+    target: Target,
     id: String,
     begun: bool,
+    /// The text so far, and where its current part began: annotations count characters of the whole.
+    text: String,
+    part_start: usize,
 }
 
 impl StreamEncoder {
     pub(crate) fn new(target: &Target) -> Self {
-        Self { model: target.model.clone(), id: String::new(), begun: false }
+        Self {
+            model: target.model.clone(),
+            target: target.clone(),
+            id: String::new(),
+            begun: false,
+            text: String::new(),
+            part_start: 0,
+        }
     }
 
     pub(crate) fn push(&mut self, delta: &Delta) -> Vec<Frame> {
         match delta {
-            Delta::Text(text) => vec![self.said(json!({"content": text}))],
+            Delta::Text(text) => {
+                if text.is_empty() {
+                    self.part_start = self.text.len();
+                }
+                self.text.push_str(text);
+                vec![self.said(json!({"content": text}))]
+            }
+            Delta::Citation(citation) => {
+                let place = (self.text.as_str(), self.part_start);
+                let (one, losses) = (std::slice::from_ref(citation), &mut Losses::default());
+                let annotations = annotations(&self.target, Form::Wrapped, one, place, "", losses);
+                vec![self.said(json!({"annotations": annotations}))]
+            }
             Delta::Thinking(text) => vec![self.said(json!({"reasoning_content": text}))],
             Delta::Call { index, id, name } => vec![self.said(json!({"tool_calls": [{
                 "index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""},
@@ -77,7 +101,14 @@ pub(crate) fn pieces(answer: &Answer) -> Vec<Delta> {
     let mut n_calls = 0;
     for part in &answer.message.content {
         match part {
-            Part::Text { text } => pieces.push(Delta::Text(text.clone())),
+            Part::Text { text, citations } => {
+                // An empty piece keeps two texts apart whose citations would be mixed up.
+                let follows = matches!(pieces.last(), Some(Delta::Text(_) | Delta::Citation(_)));
+                let is_cited = !citations.is_empty() || matches!(pieces.last(), Some(Delta::Citation(_)));
+                pieces.extend((follows && is_cited).then(|| Delta::Text(String::new())));
+                pieces.push(Delta::Text(text.clone()));
+                pieces.extend(citations.iter().cloned().map(Delta::Citation));
+            }
             Part::Thinking(thinking) if thinking.text.is_empty() => {}
             Part::Thinking(thinking) => pieces.push(Delta::Thinking(thinking.text.clone())),
             Part::ToolCall(call) => {
@@ -86,7 +117,7 @@ pub(crate) fn pieces(answer: &Answer) -> Vec<Delta> {
                 pieces.push(Delta::Call { index, id, name });
                 pieces.push(Delta::Arguments { index, json: arguments_text(&call.arguments) });
             }
-            Part::Image(_) | Part::File(_) | Part::ToolResult(_) => {}
+            Part::Image(_) | Part::File(_) | Part::Evidence(_) | Part::ToolResult(_) => {}
         }
     }
     pieces

@@ -6,6 +6,7 @@
 //! OpenAI detects cacheable prefixes itself, so breakpoints are not sent; this does not count as a loss.
 
 mod answer;
+pub(crate) mod citations;
 mod decode;
 pub(crate) mod decode_parts;
 mod decode_stream;

@@ -11,6 +11,7 @@ use super::reasoning;
 use super::usage::{read_stop, read_usage, write_stop, write_usage};
 use crate::assembly::{arguments_text, parse_arguments};
 use crate::loss::Losses;
+use crate::openai::citations::{self, Form, annotations};
 use crate::read::Place;
 use crate::{DecodeError, Decoded, Encoded, Target};
 
@@ -61,14 +62,18 @@ fn items(target: &Target, message: &Message, losses: &mut Losses) -> Vec<Value> 
         let at = format!("message.content[{idx}]");
         let n_items = items.len();
         match part {
-            Part::Text { text } => match items.last_mut().filter(|it| it["type"] == "message") {
-                Some(Value::Object(message)) => {
-                    if let Some(Value::Array(content)) = message.get_mut("content") {
-                        content.push(text_part(text));
+            Part::Text { text, citations } => {
+                let annotations = annotations(target, Form::Flat, citations, (text, 0), &at, losses);
+                let part = text_part(text, annotations);
+                match items.last_mut().filter(|it| it["type"] == "message") {
+                    Some(Value::Object(message)) => {
+                        if let Some(Value::Array(content)) = message.get_mut("content") {
+                            content.push(part);
+                        }
                     }
+                    _ => items.push(message_item(n_items, json!([part]), "completed")),
                 }
-                _ => items.push(message_item(n_items, json!([text_part(text)]), "completed")),
-            },
+            }
             Part::Thinking(thinking) => {
                 let item = reasoning::write(target, thinking, &format!("rs_{n_items}"));
                 if reasoning::read(target, &item).as_ref() != Some(thinking) {
@@ -80,7 +85,7 @@ fn items(target: &Target, message: &Message, losses: &mut Losses) -> Vec<Value> 
                 let arguments = arguments_text(&call.arguments);
                 items.push(call_item(&call.id, &call.name, &arguments, "completed"));
             }
-            Part::Image(_) | Part::File(_) | Part::ToolResult(_) => {
+            Part::Image(_) | Part::File(_) | Part::Evidence(_) | Part::ToolResult(_) => {
                 losses.add(at, "is not allowed in an answer, left out");
             }
         }
@@ -88,8 +93,8 @@ fn items(target: &Target, message: &Message, losses: &mut Losses) -> Vec<Value> 
     items
 }
 
-pub(super) fn text_part(text: &str) -> Value {
-    json!({"type": "output_text", "text": text, "annotations": []})
+pub(super) fn text_part(text: &str, annotations: Vec<Value>) -> Value {
+    json!({"type": "output_text", "text": text, "annotations": annotations})
 }
 
 pub(super) fn message_item(idx: usize, content: Value, status: &str) -> Value {
@@ -141,6 +146,14 @@ pub(super) fn read_response(
     })
 }
 
+/// Decodes a text with its annotations.
+pub(super) fn read_text(target: &Target, part: &Place<'_>, losses: &mut Losses) -> Result<Part, DecodeError> {
+    let text = part.need("text")?.str()?.to_owned();
+    let annotations = part.get_list("annotations")?;
+    let citations = annotations.iter().filter_map(|it| citations::read(target, it, &text, losses)).collect();
+    Ok(Part::Text { text, citations })
+}
+
 /// Decodes one item, and returns whether it is a refusal.
 fn read_item(
     target: &Target,
@@ -153,7 +166,7 @@ fn read_item(
         "message" => {
             for part in item.get_list("content")? {
                 match part.need("type")?.str()? {
-                    "output_text" => content.push(Part::text(part.need("text")?.str()?)),
+                    "output_text" => content.push(read_text(target, &part, losses)?),
                     "refusal" => {
                         refused = true;
                         content.push(Part::text(part.need("refusal")?.str()?));

@@ -21,6 +21,7 @@ pub(super) fn part(place: &Place<'_>, losses: &mut Losses) -> Result<Option<Part
             return Ok(None);
         }
     };
+    // Annotations of earlier answers name what the provider found, not what this request sends.
     place.ignore(&["annotations", "logprobs", "detail"]);
     place.report(losses);
     Ok(Some(part))

@@ -13,6 +13,7 @@ use super::reasoning;
 use super::usage::{read_stop, read_usage};
 use crate::assembly::{Assembly, cut};
 use crate::loss::Losses;
+use crate::openai::citations;
 use crate::read::{Place, parse_frame};
 use crate::{DecodeError, Dialect, Frame, StreamError, Target, classify};
 
@@ -65,11 +66,12 @@ impl StreamDecoder {
                 Ok(Vec::new())
             }
             "response.output_item.added" => self.begin(event),
-            "response.content_part.added" => {
-                self.assembly.begin_text();
-                Ok(Vec::new())
-            }
+            "response.content_part.added" => Ok(Vec::from_iter(self.assembly.begin_text())),
             "response.output_text.delta" => self.text(event),
+            // The second name is the one in the API reference, the first is what servers send.
+            "response.output_text.annotation.added" | "response.output_text_annotation.added" => {
+                Ok(self.annotation(event).into_iter().collect())
+            }
             "response.refusal.delta" => {
                 self.refused = true;
                 self.text(event)
@@ -129,6 +131,16 @@ impl StreamDecoder {
         Ok(self.assembly.text(event.need("delta")?.str()?).into_iter().collect())
     }
 
+    fn annotation(&mut self, event: &Place<'_>) -> Option<Delta> {
+        self.cite(&event.get("annotation")?)
+    }
+
+    fn cite(&mut self, annotation: &Place<'_>) -> Option<Delta> {
+        let text = self.assembly.current_text()?;
+        let citation = citations::read(&self.target, annotation, text, &mut Losses::default())?;
+        self.assembly.cite(citation)
+    }
+
     /// Completes a call. The event repeats the arguments, which are used if none were streamed.
     fn arguments_done(&mut self, key: &str, whole: &str) -> Vec<Delta> {
         let rest = if self.assembly.has_arguments(key) { "" } else { whole };
@@ -143,10 +155,13 @@ impl StreamDecoder {
         match item.get_str("type")?.unwrap_or_default() {
             "message" if !self.said => {
                 for part in item.get_list("content")? {
-                    self.assembly.begin_text();
+                    deltas.extend(self.assembly.begin_text());
                     self.refused |= part.get("refusal").is_some();
                     let text = part.get_str("text")?.or(part.get_str("refusal")?).unwrap_or_default();
                     deltas.extend(self.assembly.text(text));
+                    for annotation in part.get_list("annotations")? {
+                        deltas.extend(self.cite(&annotation));
+                    }
                 }
             }
             "function_call" => {

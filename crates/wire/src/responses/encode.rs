@@ -8,7 +8,8 @@
 //!    that this provider produced. A `reasoning` item without the item that it led to is left out.
 //! 3. Each tool result becomes a `function_call_output`. Calls and results may occur in messages of any role.
 //! 4. Only user messages can contain images and files; elsewhere a short text replaces them.
-//! 5. A message without parts is left out: the API rejects it. Message ids are not sent.
+//! 5. Evidence becomes a tag in the text. Citations are not sent back.
+//! 6. A message without parts is left out: the API rejects it. Message ids are not sent.
 
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use super::tools::encode_tool;
 use super::{reasoning, settings};
 use crate::assembly::arguments_text;
 use crate::calls::short_id;
+use crate::citations::report_unsent;
 use crate::loss::Losses;
 use crate::openai::encode_parts::{image_url, output_text, shown_file};
 use crate::openai::tools::encode_tools;
@@ -90,7 +92,7 @@ impl Writer<'_> {
         for (idx, part) in message.content.iter().enumerate() {
             let at = format!("{at}.content[{idx}]");
             match part {
-                Part::Text { .. } | Part::Image(_) | Part::File(_) => {
+                Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Evidence(_) => {
                     self.expect_role(&at, message.role, home);
                     said.push(self.content_part(&at, part, home));
                     if home == Role::Assistant {
@@ -158,7 +160,11 @@ impl Writer<'_> {
 
     fn content_part(&mut self, at: &str, part: &Part, role: Role) -> Value {
         let shown = match part {
-            Part::Text { .. } | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => Ok(None),
+            Part::Text { citations, .. } => {
+                report_unsent(citations, at, &mut self.losses);
+                Ok(None)
+            }
+            Part::Evidence(_) | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => Ok(None),
             Part::Image(_) | Part::File(_) if role != Role::User => Err("only users may show it".to_owned()),
             Part::Image(image) => image_url(self.target, image).map(|it| Some(image_part(&it))),
             Part::File(file) => shown_file(self.target, file).map(|it| Some(file_part(&it))),

@@ -12,7 +12,7 @@ pub(super) fn message(role: Role, content: Value) -> Value {
 /// Returns whether a part becomes an item that a `reasoning` item can precede.
 pub(super) fn leads_on(part: &Part) -> bool {
     match part {
-        Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::ToolCall(_) => true,
+        Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Evidence(_) | Part::ToolCall(_) => true,
         Part::Thinking(_) | Part::ToolResult(_) => false,
     }
 }

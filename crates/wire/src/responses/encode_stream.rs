@@ -5,12 +5,13 @@
 //! token counts). A stream must end with the id that it started with, so the answer's real id is only used if `Done`
 //! is the only delta.
 
-use contexture_message::{Answer, Delta};
+use contexture_message::{Answer, Citation, Delta};
 use serde_json::{Map, Value, json};
 
 use super::answer::{call_item, message_item, response, shell, text_part};
 use super::reasoning;
 use crate::loss::Losses;
+use crate::openai::citations::{Form, annotations};
 use crate::openai::encode_stream::pieces;
 use crate::{Frame, Target};
 
@@ -33,9 +34,15 @@ pub(crate) struct StreamEncoder {
 /// The item that is being streamed, with its content so far.
 #[derive(Debug)]
 enum Open {
-    Text(String),
+    Text { text: String, part_start: usize, annotations: Vec<Value> },
     Thinking(String),
     Call { index: usize, id: String, name: String, json: String },
+}
+
+impl Open {
+    fn empty_text() -> Self {
+        Open::Text { text: String::new(), part_start: 0, annotations: Vec::new() }
+    }
 }
 
 impl StreamEncoder {
@@ -53,16 +60,24 @@ impl StreamEncoder {
     pub(crate) fn push(&mut self, delta: &Delta) -> Vec<Frame> {
         let id = match delta {
             Delta::Done(answer) => answer.id.as_deref(),
-            Delta::Text(_) | Delta::Thinking(_) | Delta::Call { .. } | Delta::Arguments { .. } => None,
+            Delta::Text(_)
+            | Delta::Citation(_)
+            | Delta::Thinking(_)
+            | Delta::Call { .. }
+            | Delta::Arguments { .. } => None,
         };
         let mut frames = self.created(id);
         match delta {
             Delta::Text(more) => {
-                if !matches!(self.open, Some(Open::Text(_))) {
-                    self.begin(Open::Text(String::new()), &mut frames);
+                match &mut self.open {
+                    // An empty piece starts a new part, whose citations count from here.
+                    Some(Open::Text { text, part_start, .. }) if more.is_empty() => *part_start = text.len(),
+                    Some(Open::Text { .. }) => {}
+                    _ => self.begin(Open::empty_text(), &mut frames),
                 }
                 self.say(more, &mut frames);
             }
+            Delta::Citation(citation) => self.annotation(citation, &mut frames),
             Delta::Thinking(more) => {
                 if !matches!(self.open, Some(Open::Thinking(_))) {
                     self.begin(Open::Thinking(String::new()), &mut frames);
@@ -114,8 +129,9 @@ impl StreamEncoder {
         self.item_id = item["id"].clone();
         frames.push(self.event("response.output_item.added", json!({"output_index": idx, "item": item})));
         match &open {
-            Open::Text(_) => {
-                let fields = self.place(json!({"content_index": 0, "part": text_part("")}));
+            Open::Text { .. } => {
+                let part = text_part("", Vec::new());
+                let fields = self.place(json!({"content_index": 0, "part": part}));
                 frames.push(self.event("response.content_part.added", fields));
             }
             Open::Thinking(_) => {
@@ -131,7 +147,7 @@ impl StreamEncoder {
     /// Adds a piece to the current item.
     fn say(&mut self, more: &str, frames: &mut Vec<Frame>) {
         let (kind, fields) = match &mut self.open {
-            Some(Open::Text(text)) => {
+            Some(Open::Text { text, .. }) => {
                 text.push_str(more);
                 ("response.output_text.delta", json!({"content_index": 0, "delta": more, "logprobs": []}))
             }
@@ -149,13 +165,32 @@ impl StreamEncoder {
         frames.push(self.event(kind, fields));
     }
 
+    /// Writes a citation of the text that is open.
+    fn annotation(&mut self, citation: &Citation, frames: &mut Vec<Frame>) {
+        let Some(Open::Text { text, part_start, annotations: own }) = &mut self.open else { return };
+        let (one, losses) = (std::slice::from_ref(citation), &mut Losses::default());
+        let Some(annotation) =
+            annotations(&self.target, Form::Flat, one, (text, *part_start), "", losses).pop()
+        else {
+            return;
+        };
+        own.push(annotation.clone());
+        let index = own.len() - 1;
+        let fields = json!({"content_index": 0, "annotation_index": index, "annotation": annotation});
+        let fields = self.place(fields);
+        frames.push(self.event("response.output_text.annotation.added", fields));
+    }
+
     fn end_item(&mut self, frames: &mut Vec<Frame>) {
         let Some(open) = self.open.take() else { return };
         let ends = match &open {
-            Open::Text(text) => vec![
-                ("response.output_text.done", json!({"content_index": 0, "text": text, "logprobs": []})),
-                ("response.content_part.done", json!({"content_index": 0, "part": text_part(text)})),
-            ],
+            Open::Text { text, annotations, .. } => {
+                let part = text_part(text, annotations.clone());
+                vec![
+                    ("response.output_text.done", json!({"content_index": 0, "text": text, "logprobs": []})),
+                    ("response.content_part.done", json!({"content_index": 0, "part": part})),
+                ]
+            }
             Open::Thinking(text) => {
                 let part = json!({"type": "summary_text", "text": text});
                 vec![
@@ -198,8 +233,10 @@ impl StreamEncoder {
 
 fn item(open: &Open, idx: usize, status: &str) -> Value {
     match open {
-        Open::Text(text) if text.is_empty() => message_item(idx, json!([]), status),
-        Open::Text(text) => message_item(idx, json!([text_part(text)]), status),
+        Open::Text { text, .. } if text.is_empty() => message_item(idx, json!([]), status),
+        Open::Text { text, annotations, .. } => {
+            message_item(idx, json!([text_part(text, annotations.clone())]), status)
+        }
         Open::Thinking(text) => reasoning::plain(&format!("rs_{idx}"), text),
         Open::Call { id, name, json, .. } => call_item(id, name, json, status),
     }

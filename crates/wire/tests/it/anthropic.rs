@@ -1,6 +1,9 @@
 //! Anthropic Messages.
 
-use contexture_message::{Breakpoint, Message, Part, Request, Role, Thinking, Tokens, ToolOutput};
+use contexture_message::{
+    Breakpoint, Citation, CitationOrigin, Evidence, Message, Part, RawCitation, Request, Role, Thinking,
+    Tokens, ToolOutput,
+};
 use contexture_wire::{
     Dialect, Frame, ModelFacts, ProviderErrorKind, StreamEncoder, StreamError, Target, decode_answer,
     decode_request, encode_answer, encode_request,
@@ -301,6 +304,38 @@ proptest! {
         let decoded = decode_request(&target(), &encoded.body).expect("what we write can be read");
         prop_assert_eq!(decoded.losses, []);
         prop_assert_eq!(decoded.value, request);
+    }
+
+    #[test]
+    fn evidence_and_own_citations_are_read_again(
+        evidence in proptest::collection::vec((words(), words(), proptest::option::of(words()), words()), 1..4),
+        text in words(),
+    ) {
+        let mut user: Vec<Part> = Vec::new();
+        let mut citations = Vec::new();
+        for (index, (source, chunk, title, content)) in evidence.into_iter().enumerate() {
+            let title = title.filter(|it| *it != source);
+            let name = if source == chunk { chunk.clone() } else { format!("{source}#{chunk}") };
+            let value = json!({
+                "type": "search_result_location", "cited_text": &content, "source": name, "title": &title,
+                "search_result_index": index, "start_block_index": 0, "end_block_index": 1,
+            });
+            // Of two search results with one name, the first is meant.
+            if !user.iter().any(|it| matches!(it, Part::Evidence(it) if it.source == source && it.chunk == chunk)) {
+                let raw = Some(RawCitation { provider: "anthropic".to_owned(), value });
+                let quote = Some(content.clone());
+                let citation = Citation::new(&source, &chunk, CitationOrigin::Provider);
+                citations.push(Citation { quote, raw, ..citation });
+            }
+            user.push(Part::Evidence(Evidence { chunk, source, title, text: vec![content], citations: true }));
+        }
+        let said = Message::parts(Role::Assistant, vec![Part::Text { text, citations }]);
+        let messages = vec![Message::parts(Role::User, user).into(), said.into(), Message::user("On.").into()];
+        let settings = contexture_message::Settings { max_tokens: Some(9), ..Default::default() };
+        let request = Request { model: Some("anthropic/claude-sonnet-4-5".to_owned()), messages, settings, ..Request::default() };
+        let encoded = encode_request(&target(), &request);
+        prop_assert_eq!(encoded.losses, []);
+        prop_assert_eq!(decode_request(&target(), &encoded.body).expect("it can be read").value, request);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use contexture_message::{
-    Answer, Breakpoint, Delta, Effort, File, Image, MediaSource, Message, Part, Reasoning, Request, Role,
-    Settings, StopReason, Thinking, ToolCall, ToolChoice, ToolDefinition, ToolOutput, ToolResult, Usage,
+    Answer, Breakpoint, Citation, CitationOrigin, Delta, Effort, Evidence, File, Image, MediaSource, Message,
+    Part, RawCitation, Reasoning, Request, Role, Settings, Span, StopReason, Thinking, ToolCall, ToolChoice,
+    ToolDefinition, ToolOutput, ToolResult, Usage,
 };
 use contexture_wire::{Target, encode_request};
 use proptest::collection::vec;
@@ -62,6 +63,41 @@ fn file() -> impl Strategy<Value = Part> {
         .prop_map(|(source, media_type, name)| Part::File(File { source, media_type, name }))
 }
 
+fn span() -> impl Strategy<Value = Option<Span>> {
+    option::of((0..9_usize, 0..9_usize).prop_map(|(start, end)| Span { start, end }))
+}
+
+/// A citation of any origin; its span may lie outside of the text.
+fn citation() -> impl Strategy<Value = Citation> {
+    let provider = option::of(proptest::sample::select(&["anthropic", "gemini", "openai"][..]));
+    let raw = prop_oneof![
+        word()
+            .prop_map(|it| json!({"type": "search_result_location", "source": it, "search_result_index": 3})),
+        Just(json!({"type": "char_location", "document_index": 1})),
+        word().prop_map(|it| json!({"type": "url_citation", "url": it, "start_index": 2})),
+        word().prop_map(|it| json!({"web": {"uri": it}})),
+        value(),
+    ];
+    (span(), words(), word(), option::of(word()), provider, raw).prop_map(
+        |(answer_span, source, chunk, quote, provider, value)| {
+            let origin = if provider.is_some() { CitationOrigin::Provider } else { CitationOrigin::Text };
+            let raw = provider.map(|it| RawCitation { provider: it.to_owned(), value });
+            Citation { answer_span, source, chunk, quote, source_span: None, origin, raw }
+        },
+    )
+}
+
+fn cited() -> impl Strategy<Value = Part> {
+    (word(), vec(citation(), 1..3)).prop_map(|(text, citations)| Part::Text { text, citations })
+}
+
+pub(crate) fn evidence() -> impl Strategy<Value = Part> {
+    (words(), words(), option::of(word()), vec(word(), 0..3)).prop_map(|(chunk, source, title, text)| {
+        // All search results of a request either return citations or none do.
+        Part::Evidence(Evidence { chunk, source, title, text, citations: true })
+    })
+}
+
 fn thinking() -> impl Strategy<Value = Part> {
     let provider = option::of(proptest::sample::select(&["anthropic", "gemini", "openai"][..]));
     (word(), option::of("[A-Za-z0-9+/=]{1,9}"), provider, any::<bool>()).prop_map(
@@ -76,7 +112,7 @@ fn id() -> impl Strategy<Value = String> {
 }
 
 fn leaf() -> impl Strategy<Value = Part> {
-    prop_oneof![word().prop_map(Part::text), image(), file(), thinking()]
+    prop_oneof![word().prop_map(Part::text), cited(), image(), file(), evidence(), thinking()]
 }
 
 fn output() -> impl Strategy<Value = ToolOutput> {
@@ -281,7 +317,7 @@ pub(crate) fn deltas(answer: &Answer) -> Vec<Delta> {
     let mut n_calls = 0;
     for part in &answer.message.content {
         match part {
-            Part::Text { text } => {
+            Part::Text { text, .. } => {
                 let half = text.floor_char_boundary(text.len() / 2);
                 deltas.extend([Delta::Text(text[..half].to_owned()), Delta::Text(text[half..].to_owned())]);
             }
@@ -298,7 +334,7 @@ pub(crate) fn deltas(answer: &Answer) -> Vec<Delta> {
                 deltas.push(Delta::Call { index, id: call.id.clone(), name: call.name.clone() });
                 deltas.push(Delta::Arguments { index, json: call.arguments.to_string() });
             }
-            Part::Image(_) | Part::File(_) | Part::ToolResult(_) => {}
+            Part::Image(_) | Part::File(_) | Part::Evidence(_) | Part::ToolResult(_) => {}
         }
     }
     deltas.push(Delta::Done(Box::new(answer.clone())));

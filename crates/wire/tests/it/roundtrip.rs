@@ -208,7 +208,7 @@ fn deltas(answer: &Answer) -> Vec<Delta> {
     let mut n_calls = 0;
     for part in &answer.message.content {
         match part {
-            Part::Text { text } => {
+            Part::Text { text, .. } => {
                 let (head, tail) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
                 deltas.extend([head, tail].map(|it| Delta::Text(it.to_owned())));
             }
@@ -220,7 +220,7 @@ fn deltas(answer: &Answer) -> Vec<Delta> {
                 deltas.push(Delta::Call { index, id: call.id.clone(), name: call.name.clone() });
                 deltas.extend([head, tail].map(|it| Delta::Arguments { index, json: it.to_owned() }));
             }
-            Part::Image(_) | Part::File(_) | Part::ToolResult(_) => {}
+            Part::Image(_) | Part::File(_) | Part::Evidence(_) | Part::ToolResult(_) => {}
         }
     }
     deltas

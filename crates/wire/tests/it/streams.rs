@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use contexture_message::{Answer, Delta, ToolCall};
-use contexture_wire::{Dialect, Frame, StreamDecoder, StreamError, Target};
+use contexture_message::{Answer, Citation, Delta, Part, ToolCall};
+use contexture_wire::{Dialect, Frame, StreamDecoder, StreamEncoder, StreamError, Target};
 use serde_json::{Value, json};
 
 use super::golden::{check, files, folder, target};
@@ -64,13 +64,19 @@ fn report(target: &Target, sse: &str) -> Value {
     }
 }
 
-/// The pieces give the same calls and the same text as the whole.
+fn cited(part: &Part) -> &[Citation] {
+    if let Part::Text { citations, .. } = part { citations } else { &[] }
+}
+
+/// The pieces give the same calls, citations and text as the whole.
 fn check_deltas(deltas: &[Delta], answer: &Answer) {
     let (mut text, mut calls) = (String::new(), Vec::<(String, String)>::new());
+    let mut citations = Vec::new();
     for delta in deltas {
         match delta {
             Delta::Text(more) => text.push_str(more),
             Delta::Thinking(_) => {}
+            Delta::Citation(citation) => citations.push(citation.clone()),
             Delta::Call { index, name, .. } => {
                 assert_eq!(*index, calls.len());
                 calls.push((name.clone(), String::new()));
@@ -80,6 +86,8 @@ fn check_deltas(deltas: &[Delta], answer: &Answer) {
         }
     }
     assert_eq!(text, answer.joined_text());
+    let whole: Vec<Citation> = answer.message.content.iter().flat_map(cited).cloned().collect();
+    assert_eq!(citations, whole);
     let streamed = calls.iter().map(|(name, json)| {
         let json = if json.is_empty() { "{}" } else { json };
         (name.clone(), serde_json::from_str(json).unwrap_or_else(|_| Value::String(json.to_owned())))
@@ -94,6 +102,27 @@ fn recorded_streams_give_their_answers() {
         for path in files(&folder("streams").join(dialect.as_str()), "sse") {
             let report = report(&target(dialect), &fs::read_to_string(&path).unwrap());
             check(&path.with_extension("json"), &(serde_json::to_string_pretty(&report).unwrap() + "\n"));
+        }
+    }
+}
+
+#[test]
+fn citations_survive_a_stream_that_is_written_again() {
+    let recorded = [
+        (Dialect::Anthropic, "citations"),
+        (Dialect::Openai, "annotations"),
+        (Dialect::OpenaiResponses, "annotations"),
+        (Dialect::Gemini, "grounding"),
+    ];
+    for (dialect, name) in recorded {
+        let path = folder("streams").join(dialect.as_str()).join(name).with_extension("sse");
+        let deltas = read(&target(dialect), &frames(&fs::read_to_string(path).unwrap())).unwrap();
+        let whole = [deltas.last().unwrap().clone()];
+        for deltas in [&deltas[..], &whole] {
+            let mut encoder = StreamEncoder::new(&target(dialect));
+            let frames: Vec<Frame> = deltas.iter().flat_map(|it| encoder.push(it)).collect();
+            let again = read(&target(dialect), &frames).unwrap();
+            assert_eq!(answer(&again).message, answer(deltas).message, "{dialect:?}");
         }
     }
 }

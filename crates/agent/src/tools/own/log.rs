@@ -76,7 +76,12 @@ pub(super) fn results(item: &Item) -> impl Iterator<Item = &ToolResult> {
     let parts = message.into_iter().flat_map(|it| it.content.iter().rev());
     parts.filter_map(|part| match part {
         Part::ToolResult(result) => Some(result),
-        Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_) => None,
+        Part::Text { .. }
+        | Part::Image(_)
+        | Part::File(_)
+        | Part::Evidence(_)
+        | Part::Thinking(_)
+        | Part::ToolCall(_) => None,
     })
 }
 
@@ -145,9 +150,10 @@ fn text_of(output: &ToolOutput) -> String {
 
 fn part_text(part: &Part) -> Option<String> {
     match part {
-        Part::Text { text } => Some(text.clone()),
+        Part::Text { text, .. } => Some(text.clone()),
         Part::Image(_) => Some(media("image")),
         Part::File(_) => Some(media("file")),
+        Part::Evidence(evidence) => Some(evidence.labelled_text()),
         // Tools never return these parts.
         Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => None,
     }

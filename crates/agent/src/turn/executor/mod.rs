@@ -32,9 +32,9 @@ use super::next::{Action, Ending, next};
 use super::state::{Limits, Origin, TurnState};
 use super::waiting::{RunRecord, suspension, suspension_reason};
 use crate::AgentError;
-use crate::beside::{Beside, event_record};
-use crate::checks::{Judge, Judgement};
-use crate::event::{ApprovalRequest, Event, Remark, Sink};
+use crate::beside::{Beside, citations_event, event_record};
+use crate::checks::{Judge, Judged, Judgement};
+use crate::event::{ApprovalRequest, CheckReport, Event, Remark, Sink};
 use crate::outcome::{Ended, Outcome};
 use crate::relief::Compactions;
 use crate::request::{Resolver, sent_record};
@@ -63,6 +63,7 @@ pub(crate) struct Executor {
     /// How often the provider has refused a request of this turn as too long.
     n_refusals: u32,
     remarks: Vec<Remark>,
+    reports: Vec<CheckReport>,
     passes: Vec<Pass>,
     compactions: Compactions,
 }
@@ -146,6 +147,7 @@ impl Executor {
             broken_off: None,
             n_refusals: 0,
             remarks: Vec::new(),
+            reports: Vec::new(),
             passes: Vec::new(),
             compactions: Compactions::default(),
         };
@@ -306,14 +308,21 @@ impl Executor {
     /// Judges the final answer.
     async fn judge(&mut self) -> Result<(), Break> {
         let (Some(answer), Some(judge)) = (&self.state.answer, &self.judge) else { return Ok(()) };
+        let Some(pass) = self.passes.last() else { return Ok(()) };
         let message = Arc::clone(&answer.message);
-        let judging = attend(&mut self.turn, &self.cancel, async { Ok(judge.judge(&message).await) }).await;
-        let (judgement, remarks) = judging.map_err(|err| {
+        let judging = async { Ok(judge.judge(&message, pass).await) };
+        let judging = attend(&mut self.turn, &self.cancel, judging).await;
+        let Judged { judgement, remarks, citations, reports } = judging.map_err(|err| {
             // Text that was already streamed is kept, as in a cancellation while the model streams.
             let keeps = err.is_cancelled() && !self.holds_back;
             Break { err, items: if keeps { answer_items(&message) } else { Vec::new() } }
         })?;
         self.remark(remarks);
+        if let Judgement::Accepted(_) = judgement {
+            self.state.cited(citations);
+            reports.iter().for_each(|it| self.report(Event::CheckReport(it.clone())));
+            self.reports = reports;
+        }
         self.state.judged(judgement);
         Ok(())
     }
@@ -385,6 +394,7 @@ impl Executor {
                     if self.holds_back {
                         self.show(&answer.message);
                     }
+                    citations_event(&answer.message).into_iter().for_each(|it| self.sink.send(it));
                     items.extend(answer_items(&answer.message));
                     (Some(answer.message), output)
                 }
@@ -415,14 +425,18 @@ impl Executor {
     fn show(&self, message: &Message) {
         for part in &message.content {
             match part {
-                Part::Text { text } if !text.is_empty() => {
+                Part::Text { text, .. } if !text.is_empty() => {
                     self.sink.send(Event::TextDelta { text: text.clone() });
                 }
                 Part::Thinking(Thinking { text, .. }) if !text.is_empty() => {
                     self.sink.send(Event::ThinkingDelta { text: text.clone() });
                 }
                 Part::Text { .. } | Part::Thinking(_) => {}
-                Part::Image(_) | Part::File(_) | Part::ToolCall(_) | Part::ToolResult(_) => {}
+                Part::Image(_)
+                | Part::File(_)
+                | Part::Evidence(_)
+                | Part::ToolCall(_)
+                | Part::ToolResult(_) => {}
             }
         }
     }
@@ -452,6 +466,8 @@ impl Executor {
             turn,
             status,
             ended,
+            citations: message.as_deref().map(Message::citations).unwrap_or_default(),
+            reports: self.reports,
             message,
             output,
             steps: spent.steps,

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::streaming::Streaming;
 use super::{Break, Executor, NextPass, attend, guards_output};
 use crate::AgentError;
-use crate::beside::{Beside, call_event};
+use crate::beside::{Beside, call_event, citations_event};
 use crate::checks::Judge;
 use crate::event::{Event, Remark};
 use crate::ports::{Called, Calling, Watcher};
@@ -80,6 +80,9 @@ impl Executor {
             let is_of_client = self.resolver.is_of_client(&call.name);
             beside.on_client.extend(is_of_client.then(|| call.id.clone()));
             self.sink.send(call_event(call, is_of_client));
+        }
+        if has_calls || is_paused {
+            citations_event(&message).into_iter().for_each(|it| self.sink.send(it));
         }
         if has_calls {
             let items = beside.record().into_iter().chain([NewItem::from(Arc::clone(&message))]);
@@ -253,9 +256,12 @@ async fn collect_answer(
             }
             // Thinking may reveal what the answer must not. Calls are reported once they are complete.
             Some(Ok(Delta::Text(_) | Delta::Thinking(_))) if holds_back => {}
+            // An empty piece only separates two parts.
+            Some(Ok(Delta::Text(text))) if text.is_empty() => {}
             Some(Ok(Delta::Text(text))) => streaming.text_delta(text),
             Some(Ok(Delta::Thinking(text))) => streaming.thinking_delta(text),
-            Some(Ok(Delta::Call { .. } | Delta::Arguments { .. })) => {}
+            // Calls and citations are told when the answer is complete.
+            Some(Ok(Delta::Citation(_) | Delta::Call { .. } | Delta::Arguments { .. })) => {}
             Some(Err(err)) => break AgentError::from(err),
             None if cancel.is_cancelled() => break AgentError::Cancelled,
             None => {

@@ -157,7 +157,7 @@ fn readable(request: &Request, call_id: &str) -> Result<(), String> {
 /// Whether a message of the user or the model may be shown cut.
 fn is_large(item: &Item) -> bool {
     let Body::Message(message) = &item.body else { return false };
-    message.content.iter().any(|it| matches!(it, Part::Text { text } if text.len() >= LARGE))
+    message.content.iter().any(|it| matches!(it, Part::Text { text, .. } if text.len() >= LARGE))
 }
 
 fn size(seen: &Seen) -> String {

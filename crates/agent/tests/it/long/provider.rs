@@ -250,7 +250,7 @@ impl Provider {
 fn last_text(request: &Request) -> String {
     let parts = request.messages.last().map(|it| it.content.as_slice()).unwrap_or_default();
     let texts = parts.iter().filter_map(|it| match it {
-        Part::Text { text } => Some(text.as_str()),
+        Part::Text { text, .. } => Some(text.as_str()),
         _ => None,
     });
     texts.collect::<Vec<_>>().join("\n")

@@ -15,7 +15,7 @@ use crate::args::{Globals, RunStoreArgs};
 use crate::error::Failure;
 use crate::setup::models::{self, Models};
 use crate::setup::root;
-use crate::setup::store::{self, Missing, open_both};
+use crate::setup::store::{self, Missing, open_all};
 use crate::setup::telemetry::{self, Telemetry};
 use crate::stage::{agent_builder, session_config};
 
@@ -46,7 +46,7 @@ impl DriveSetup {
             Some(url) => store::parse(url, &root::here()?)?,
             None => store::parse(&config.store.url, &dir)?,
         };
-        let opened = open_both(&place, missing).await?;
+        let opened = open_all(&place, missing).await?;
         let ports = contexture::session_ports(config.model.default.as_deref());
         let project = Arc::new(project);
         let sessions = Sessions::new(opened.store, ports, session_config(&config));

@@ -12,7 +12,7 @@ use contexture_session::{SessionId, SessionKey, Sessions, Tenant, Thread};
 use crate::args::{Globals, SessionsArgs, SessionsCommand};
 use crate::error::Failure;
 use crate::output::Reply;
-use crate::setup::store::{Missing, Opened, Place, open_both, place};
+use crate::setup::store::{Missing, Opened, Place, open_all, place};
 use crate::setup::{root, runtime};
 use crate::stage::session_config;
 use crate::terminal::Screen;
@@ -28,7 +28,7 @@ pub(super) fn run(args: &SessionsArgs, globals: &Globals, screen: Screen) -> Res
             SessionsCommand::Import { .. } => Missing::Create,
             _ => Missing::Refuse,
         };
-        let Opened { store, .. } = open_both(&place, missing).await?;
+        let Opened { store, .. } = open_all(&place, missing).await?;
         let sessions =
             Sessions::new(store, contexture::session_ports(None), session_config(&root::config(globals)?.0));
         dispatch(&args.command, &sessions.of_tenant(tenant), &place, globals, screen).await

@@ -244,9 +244,14 @@ fn item_lines(item: &Item, screen: Screen) -> Vec<String> {
             message.content.iter().flat_map(|it| line(name, style, &said(it, screen))).collect()
         }
         Body::SystemEvent(SystemEvent { name, text }) => line("event", MAGENTA, &format!("{name}: {text}")),
-        Body::Envelope(Envelope { tag: EnvelopeTag::SystemContext, text }) => line("context", MAGENTA, text),
-        Body::Envelope(Envelope { tag: EnvelopeTag::SystemReminders, text }) => {
-            line("reminders", MAGENTA, text)
+        Body::Envelope(Envelope { tag, text, evidence }) => {
+            let name = match tag {
+                EnvelopeTag::SystemContext => "context",
+                EnvelopeTag::SystemReminders => "reminders",
+            };
+            let found = evidence.iter().flat_map(|it| line("evidence", MAGENTA, &it.labelled_text()));
+            let text = Some(text).filter(|it| !it.is_empty()).map(|it| line(name, MAGENTA, it));
+            found.chain(text.into_iter().flatten()).collect()
         }
         Body::Summary(it) => line("summary", MAGENTA, &summary(it)),
         Body::Application(app) => {
@@ -268,12 +273,13 @@ fn role_style(message: &Message) -> Style {
 /// Formats a part as text; calls and results take one line.
 fn said(part: &Part, screen: Screen) -> String {
     match part {
-        Part::Text { text } => text.clone(),
+        Part::Text { text, .. } => text.clone(),
         Part::Image(image) => format!("[image {}]", image.media_type.as_deref().unwrap_or("of unknown type")),
         Part::File(file) => {
             let name = file.name.as_deref().or(file.media_type.as_deref()).unwrap_or("without a name");
             format!("[file {name}]")
         }
+        Part::Evidence(evidence) => short(&format!("[evidence] {}", evidence.labelled_text()), screen),
         Part::Thinking(thinking) => short(&format!("[thinking] {}", thinking.text), screen),
         Part::ToolCall(call) => {
             short(&format!("[call {}] {} {}", call.id, call.name, call.arguments), screen)

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_message::{Message, Tokens};
+use contexture_message::{Evidence, Message, Tokens};
 use futures_util::future::{BoxFuture, FutureExt};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -17,7 +17,7 @@ use super::Entry;
 use crate::BoxError;
 use crate::define::checks::{Constraint, Guardrail};
 use crate::define::{Call, Predicate, Schema, Text};
-use crate::segment::{FrozenBody, Priority, SharedText, SharedTool, Trust, Volatility};
+use crate::segment::{FrozenBody, Priority, SharedText, SharedTool, Source, Trust, Volatility};
 
 /// Contributes to a pass.
 ///
@@ -77,6 +77,19 @@ pub struct Declaration {
     pub profile: Profile,
     /// The family of contributors that it belongs to, if any.
     pub family: Option<String>,
+    /// What it reads of the conversation. By default nothing, which saves the cost of collecting it.
+    pub conversation: ConversationUse,
+}
+
+/// What a contributor reads of the conversation.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ConversationUse {
+    /// Nothing. The contributor runs for each request, unless its volatility says otherwise.
+    #[default]
+    Nothing,
+    /// What was said when the turn began, see [`Call::conversation`] and [`Call::user_text`]. The contributor runs once
+    /// per turn; later steps reuse its contribution.
+    AtTurnStart,
 }
 
 /// The options of an entry, such as its placement, priority and deadline.
@@ -183,6 +196,15 @@ pub struct Piece {
     pub shorter: Vec<SharedText>,
     /// What the thread keeps of it, if it belongs to the frozen prefix.
     pub frozen: Option<FrozenBody>,
+    /// Where it comes from, if the Explanation should name more than the contributor: the chunk of a search hit.
+    pub source: Option<Source>,
+    /// The search result that the text stands for. In the envelope of the user message it is sent in place of the text,
+    /// so that the model can cite it.
+    pub evidence: Option<Arc<Evidence>>,
+    /// What the Explanation tells about it besides its fate, such as the rank and the score of a search hit.
+    pub detail: Option<Arc<Value>>,
+    /// Why it is left out, if its contributor decided that. It is explained, not sent.
+    pub excluded: Option<String>,
 }
 
 impl Piece {
@@ -194,7 +216,16 @@ impl Piece {
 
 impl From<SharedText> for Piece {
     fn from(text: SharedText) -> Self {
-        Self { text, priority: None, shorter: Vec::new(), frozen: None }
+        Self {
+            text,
+            priority: None,
+            shorter: Vec::new(),
+            frozen: None,
+            source: None,
+            evidence: None,
+            detail: None,
+            excluded: None,
+        }
     }
 }
 

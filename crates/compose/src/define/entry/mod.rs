@@ -18,8 +18,8 @@ pub use self::context::Context;
 pub(crate) use self::context::ContextParts;
 use self::contributor::FnKind;
 pub use self::contributor::{
-    Contribution, Contributor, Declaration, FnContributor, OnError, Piece, Placement, Profile, Rank,
-    contributor, injectable,
+    Contribution, Contributor, ConversationUse, Declaration, FnContributor, OnError, Piece, Placement,
+    Profile, Rank, contributor, injectable,
 };
 pub(crate) use self::provider::ProviderParts;
 pub use self::provider::{ContextProvider, ContextSource};

@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use contexture_history::{Repair, TransformChange};
-use contexture_message::{Settings, TokenCounter, Tokens, ToolChoice};
+use contexture_history::{Envelope, Repair, TransformChange};
+use contexture_message::{Evidence, Part, Settings, TokenCounter, Tokens, ToolChoice};
 use serde_json::Value;
 
 use self::replacement::kept_entries;
@@ -18,7 +18,7 @@ pub(crate) use self::system::{SystemPiece, SystemText, system_order, system_text
 use super::rewrite::ShortenedResult;
 use crate::define::checks::{Constraint, Guardrail, ToolMiddleware};
 use crate::evaluated::Timing;
-use crate::segment::{Fate, SharedText, Slot};
+use crate::segment::{Fate, SharedText, Slot, envelope};
 use crate::tags::TagTree;
 use crate::{Body, Segment, Source};
 
@@ -114,9 +114,18 @@ pub(crate) fn message_segments(draft: &Draft) -> impl Iterator<Item = &Segment> 
     slots.flat_map(|slot| draft.segments.iter().filter(move |it| it.slot == slot && it.fate.is_sent()))
 }
 
-/// Lists the pieces of the hidden envelope that are sent.
-pub(crate) fn envelope_pieces(draft: &Draft) -> Vec<&str> {
-    message_segments(draft).filter(|it| it.slot == Slot::Envelope).filter_map(Segment::text).collect()
+/// Returns the hidden envelope with everything of it that is sent.
+pub(crate) fn envelope_of(draft: &Draft) -> Option<Envelope> {
+    let segments: Vec<&Segment> = message_segments(draft).filter(|it| it.slot == Slot::Envelope).collect();
+    let pieces: Vec<&str> = segments.iter().filter_map(|it| it.text()).collect();
+    let evidence: Vec<Evidence> = segments.iter().flat_map(|it| evidence_in(&it.body)).cloned().collect();
+    (!segments.is_empty()).then(|| envelope(&pieces, evidence))
+}
+
+/// Lists the search results in the messages of a Segment.
+pub(crate) fn evidence_in(body: &Body) -> impl Iterator<Item = &Evidence> {
+    let parts = body.messages().iter().flat_map(|it| &it.content);
+    parts.filter_map(|it| if let Part::Evidence(evidence) = it { Some(evidence) } else { None })
 }
 
 /// Distributes the tokens of the tag block over its shares.

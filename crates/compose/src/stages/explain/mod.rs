@@ -8,14 +8,15 @@ mod diff;
 use std::collections::{HashMap, HashSet};
 
 use contexture_history::{Repair, RepairKind, TransformChange};
-use contexture_message::{Request, Tokens};
+use contexture_message::{Evidence, Request, Tokens};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
 pub use self::diff::{Change, ExplanationDiff, FirstDifference};
 use super::arrange::Arranged;
-use super::draft::{SystemPiece, system_order};
+use super::draft::{SystemPiece, evidence_in, system_order};
 use super::rewrite::ShortenedResult;
 use crate::cache::{CacheFacts, Digests};
 use crate::evaluated::Timing;
@@ -104,6 +105,9 @@ pub struct Part {
     /// The hash of its content, for comparing passes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// What its contributor tells about it, such as the rank and the score of a search hit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Value>,
 }
 
 /// A source that was not included.
@@ -246,6 +250,9 @@ fn part(
     let text = match &segment.body {
         Body::Text(text) => Some(text.as_str().to_owned()),
         Body::Tags(entry) => shares.get(*entry).cloned(),
+        Body::Messages(_) if segment.slot == Slot::Envelope => {
+            Some(evidence_in(&segment.body).map(Evidence::labelled_text).collect::<Vec<_>>().join("\n"))
+        }
         Body::Nothing | Body::Messages(_) | Body::Tool(_) => None,
     };
     Part {
@@ -260,6 +267,7 @@ fn part(
         start: starts.get(&position).copied(),
         digest: digest(&segment.body, text.as_deref(), digests),
         text,
+        detail: segment.detail.as_deref().cloned(),
     }
 }
 

@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use contexture_message::Part;
 use futures_util::future::{BoxFuture, Either, FutureExt, join_all, select, try_join};
 use xxhash_rust::xxh3::xxh3_128;
 
-use self::own::{own_texts, settled_user};
+use self::own::{known_user_text, own_texts, settled_user};
 use super::gate::{Gated, Reentry, Step, gate_reentered};
 use super::rewrite::Rewritten;
 use super::setup::Setup;
@@ -21,8 +22,11 @@ use crate::define::catch_panic_in;
 use crate::evaluated::{Evaluated, OwnTexts, Reuse, Timing};
 use crate::lower::{Node, frozen_block, frozen_messages};
 use crate::ports::{EngineEvent, MemoKey};
-use crate::segment::Reason;
-use crate::{BoxError, Call, Contribution, Engine, Error, ErrorKind, OnError, Priority, Source, Turn};
+use crate::segment::{Reason, is_engines, is_of_the_user};
+use crate::{
+    BoxError, Call, Contribution, ConversationUse, Engine, Error, ErrorKind, OnError, Priority, Source, Turn,
+    TurnStatus,
+};
 
 /// All contributions, in resolved order.
 pub(crate) struct Gathered {
@@ -52,6 +56,7 @@ pub(crate) async fn gather(
     let active = steps.iter().filter_map(Step::identity).collect::<Vec<_>>();
     let conversation = OnceLock::new();
     let gathering = Gathering {
+        setup,
         rewritten,
         conversation: &conversation,
         prompt_id: &setup.prompt.definition.id,
@@ -93,6 +98,7 @@ async fn own(setup: &Setup<'_>, reuse: Option<&Reuse>, call: &Call) -> Result<Ow
 }
 
 struct Gathering<'a> {
+    setup: &'a Setup<'a>,
     prompt_id: &'a str,
     engine: &'a Engine,
     /// Results of an earlier pass.
@@ -235,11 +241,18 @@ impl Gathering<'_> {
     }
 
     fn call_of(&self, node: &Node) -> Call {
-        if !node.is_provider {
+        let reads_words = node.conversation == ConversationUse::AtTurnStart;
+        if !node.is_provider && !reads_words {
             return self.call.clone();
         }
         let conversation = self.conversation.get_or_init(|| self.rewritten.conversation());
-        self.call.with_conversation(Arc::clone(conversation))
+        let call = self.call.with_conversation(Arc::clone(conversation));
+        if !reads_words {
+            return call;
+        }
+        let said = conversation.last().filter(|it| it.status() == TurnStatus::InFlight).map(said_in);
+        let own = || known_user_text(self.setup, self.call);
+        call.with_user_text(said.filter(|it| !it.trim().is_empty()).unwrap_or_else(own).into())
     }
 
     fn memo_key(&self, node: &Node) -> MemoKey {
@@ -281,6 +294,16 @@ impl Gathering<'_> {
         let waiting = steps.iter().filter(|_| !self.engine.clock.runs()).filter_map(needs);
         waiting.map(|(it, what)| format!("{it} {what}, but the engine has no clock to keep it")).collect()
     }
+}
+
+/// Returns what the user says in a turn.
+fn said_in(turn: &Turn) -> String {
+    let parts = turn.messages().iter().filter(|it| is_of_the_user(it)).flat_map(|it| &it.content);
+    let texts = parts.filter(|it| !is_engines(it)).filter_map(|it| match it {
+        Part::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// Copies an error that several callers share, so that each gets its own.

@@ -1,6 +1,6 @@
 //! Resolves the prompt's own texts, before they are merged with those of the entries.
 
-use contexture_message::{Part, Role};
+use contexture_message::{Message, Part, Role};
 use futures_util::future::{try_join_all, try_join5};
 
 use crate::define::{catch_panic, catch_panic_in};
@@ -97,6 +97,28 @@ async fn own_user(setup: &Setup<'_>, last: Option<&Text>, call: &Call) -> Result
     Ok(OwnUser { before, messages, after, is_slot })
 }
 
+/// Returns the prompt's own user text as far as it is known before any async function runs, for contributors that
+/// search by it.
+pub(crate) fn known_user_text(setup: &Setup<'_>, call: &Call) -> String {
+    if let Some(settled) = &setup.options.conversation.user {
+        return settled.iter().map(Message::joined_text).collect::<Vec<_>>().join("\n");
+    }
+    let definition = &setup.prompt.definition;
+    let listed = catch_panic(|| definition.messages.list(call)).unwrap_or_default();
+    let (_, last) = listed_messages(definition, &listed);
+    let slot = definition.user.iter().flat_map(|it| &it.content).filter_map(|it| match it {
+        UserPart::Text(text) => Some(text),
+        UserPart::Media(_) => None,
+    });
+    let texts: Vec<&Text> = match definition.prompt.as_ref().or(last) {
+        Some(text) => vec![text],
+        None => slot.collect(),
+    };
+    // A text that can't be rendered yet is reported where it is needed.
+    let known = texts.into_iter().filter_map(|it| catch_panic(|| it.render_now(call)).ok());
+    known.map(|it| it.as_str().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
 /// Returns the user messages that were fixed for the turn. Running the functions again could give another text.
 pub(crate) fn settled_user(setup: &Setup<'_>) -> Option<OwnUser> {
     let settled = setup.options.conversation.user.as_ref()?;
@@ -106,7 +128,9 @@ pub(crate) fn settled_user(setup: &Setup<'_>) -> Option<OwnUser> {
 
 fn ready(part: &Part) -> OwnPart {
     match part {
-        Part::Text { text } => OwnPart::Text(OwnText::Ready(SharedText::authored(text), Volatility::Turn)),
+        Part::Text { text, .. } => {
+            OwnPart::Text(OwnText::Ready(SharedText::authored(text), Volatility::Turn))
+        }
         media => OwnPart::Media(media.clone()),
     }
 }

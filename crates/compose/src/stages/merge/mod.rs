@@ -151,7 +151,10 @@ impl Merging<'_> {
         };
         let placed = pieces.iter().map(|it| Segment { order, ..piece_segment(node, slot, it) });
         match slot == Slot::Envelope && self.setup.options.conversation.has_envelope() {
-            true => segments.extend(placed.map(in_envelope)),
+            true => {
+                let turn = self.setup.options.conversation.logged();
+                segments.extend(placed.map(|it| in_envelope(it, turn)));
+            }
             false => segments.extend(placed),
         }
         for value in values.iter().cloned().flat_map(flattened) {

@@ -85,7 +85,7 @@ fn surrounded(
         messages.push(Message::parts(Role::User, Vec::new()));
     }
     let own = |part: Option<&mut Part>| match part {
-        Some(Part::Text { text }) => Some(std::mem::take(text)),
+        Some(Part::Text { text, .. }) => Some(std::mem::take(text)),
         _ => None,
     };
     if let Some(first) = messages.first_mut().filter(|_| !is_blank(&before)) {
@@ -128,7 +128,7 @@ fn is_said(said: &Message, own: &Message) -> bool {
 
 fn texts(message: &Message) -> Vec<&str> {
     let words = message.content.iter().filter(|it| !is_engines(it));
-    words.filter_map(|it| if let Part::Text { text } = it { Some(text.as_str()) } else { None }).collect()
+    words.filter_map(|it| if let Part::Text { text, .. } = it { Some(text.as_str()) } else { None }).collect()
 }
 
 /// Splits the messages in flight after the user messages that began the turn.

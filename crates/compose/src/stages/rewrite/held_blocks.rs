@@ -56,7 +56,7 @@ fn names(turn: &Turn) -> BTreeSet<String> {
     let open = envelope.lines().next().unwrap_or_default();
     let parts = turn.messages().iter().flat_map(|it| &it.content);
     let envelopes = parts.filter_map(|it| match it {
-        Part::Text { text } if text.starts_with(open) => Some(text.as_str()),
+        Part::Text { text, .. } if text.starts_with(open) => Some(text.as_str()),
         _ => None,
     });
     let tag = |line: &str| Some(line.strip_prefix('<')?.strip_suffix('>')?.to_owned());

@@ -41,9 +41,7 @@ pub(super) fn items(text: &str) -> (Vec<Item>, Option<TurnNo>) {
             None if what == "began" => Body::Change(Change::TurnBegan { key: None }),
             None if what == "ended" => ended(TurnStatus::Completed),
             None if what == "suspended" => ended(TurnStatus::Suspended),
-            None if what == "envelope" => {
-                Body::Envelope(Envelope { tag: EnvelopeTag::SystemContext, text: "page".into() })
-            }
+            None if what == "envelope" => Body::Envelope(Envelope::text(EnvelopeTag::SystemContext, "page")),
             None if what == "event" => {
                 Body::SystemEvent(SystemEvent { name: "deploy".into(), text: "live".into() })
             }

@@ -21,7 +21,7 @@ pub(crate) async fn replayed(thread: &Thread, turn: TurnNo) -> Result<Completion
             && message.role == Role::Assistant
         {
             for part in &message.content {
-                if let Part::Text { text } = part {
+                if let Part::Text { text, .. } = part {
                     streamed.text.push_str(text);
                 }
             }

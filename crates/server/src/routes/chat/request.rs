@@ -80,7 +80,7 @@ impl ChatRequest {
     pub(crate) fn instructions(&self) -> Option<String> {
         let texts = self.messages.iter().filter(|it| it.role == Role::System).flat_map(|it| &it.content);
         let texts = texts.filter_map(|it| match it {
-            Part::Text { text } if !text.trim().is_empty() => Some(text.as_str()),
+            Part::Text { text, .. } if !text.trim().is_empty() => Some(text.as_str()),
             _ => None,
         });
         Some(texts.collect::<Vec<_>>().join("\n\n")).filter(|it| !it.is_empty())

@@ -31,13 +31,13 @@ impl HistoryToken {
 
 fn trimmed(part: Part) -> Part {
     match part {
-        Part::Text { text } => Part::text(text.trim()),
+        Part::Text { text, .. } => Part::text(text.trim()),
         part => part,
     }
 }
 
 fn is_blank(part: &Part) -> bool {
-    matches!(part, Part::Text { text } if text.is_empty())
+    matches!(part, Part::Text { text, .. } if text.is_empty())
 }
 
 /// Converts a message to tokens; adjacent tokens of one kind are merged by the caller.
@@ -46,7 +46,7 @@ pub(crate) fn tokenize(message: &Message, mut add: impl FnMut(HistoryToken)) {
         Role::User => add(HistoryToken::user(&message.content)),
         Role::Assistant => {
             let texts = message.content.iter().filter_map(|it| match it {
-                Part::Text { text } => Some(text.as_str()),
+                Part::Text { text, .. } => Some(text.as_str()),
                 _ => None,
             });
             let text: String = texts.flat_map(str::chars).filter(|it| !it.is_whitespace()).collect();

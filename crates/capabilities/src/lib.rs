@@ -1,0 +1,27 @@
+//! Built-in entries of prompts: retrieval, grounding, and the catalogue of knowledge bases.
+//!
+//! ```text
+//! KnowledgeBase ─▶ search (query, hits, what was left out) ─▶ pieces ─▶ retriever · pipeline · grounding
+//!                └▶ tools <base>Search, <base>GetSource
+//! ```
+//!
+//! Each lowers to the same contributor as any other entry; no stage of `compose` knows what it was. A hit is a Segment
+//! of its own, so the budget keeps the best, and the Explanation has rank, score and signal shares of each, and a reason
+//! for each that is not there.
+
+mod base;
+mod catalogue;
+mod grounding;
+mod pieces;
+mod query;
+mod request;
+mod retrieval;
+mod search;
+mod tools;
+
+pub use base::{BaseAccess, KnowledgeBase, Lookup};
+pub use catalogue::{CATALOGUE, catalogue};
+pub use grounding::{Grounding, grounding};
+pub use query::{QUERY_VARIABLES, QueryTemplate};
+pub use request::Bases;
+pub use retrieval::{Inject, Retrieval, pipeline, retriever};

@@ -1,0 +1,8 @@
+//! Entries that search knowledge bases.
+#![allow(clippy::unwrap_used, reason = "a test that can't continue should stop where it is")]
+
+mod budget;
+mod grounded;
+mod pairs;
+mod retrieval;
+mod stage;

@@ -1,0 +1,94 @@
+//! `[knowledge.NAME]` and `[embedder]` of `contexture.toml`.
+
+use std::fmt;
+
+use contexture_knowledge::retrieve::HttpRetrieverConfig;
+use contexture_session::rank::Language;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A knowledge base.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BaseConfig {
+    /// What the base is about, for the catalogue and the tools.
+    pub description: Option<String>,
+    /// The language of the documents, for stop words and stems.
+    pub language: Language,
+    /// The size of a chunk, in tokens.
+    pub chunk_tokens: usize,
+    /// `local`, or the settings of a search engine.
+    pub retriever: RetrieverConfig,
+}
+
+impl Default for BaseConfig {
+    fn default() -> Self {
+        Self {
+            description: None,
+            language: Language::default(),
+            chunk_tokens: contexture_knowledge::ChunkConfig::default().tokens,
+            retriever: RetrieverConfig::Local,
+        }
+    }
+}
+
+/// How a base is searched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RetrieverConfig {
+    /// By the index in the store.
+    #[default]
+    Local,
+    /// By a search engine.
+    Http(Box<HttpRetrieverConfig>),
+}
+
+impl Serialize for RetrieverConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            RetrieverConfig::Local => serializer.serialize_str("local"),
+            RetrieverConfig::Http(config) => config.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RetrieverConfig {
+    // An untagged enum would report a fault in the settings without its position.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct LocalOrMap;
+
+        impl<'de> Visitor<'de> for LocalOrMap {
+            type Value = RetrieverConfig;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`local`, or the settings of a search engine with its `url`")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<RetrieverConfig, E> {
+                match text {
+                    "local" => Ok(RetrieverConfig::Local),
+                    other => Err(E::invalid_value(serde::de::Unexpected::Str(other), &self)),
+                }
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RetrieverConfig, A::Error> {
+                let config = HttpRetrieverConfig::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(RetrieverConfig::Http(Box::new(config)))
+            }
+        }
+
+        deserializer.deserialize_any(LocalOrMap)
+    }
+}
+
+/// An endpoint that turns texts into vectors, compatible with OpenAI's `/v1/embeddings`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EmbedderConfig {
+    /// The base URL, such as `http://127.0.0.1:11434/v1`.
+    pub url: Option<String>,
+    /// The name of the model.
+    pub model: Option<String>,
+    /// The environment variable that holds the value of the `authorization` header.
+    pub authorization_env: Option<String>,
+}

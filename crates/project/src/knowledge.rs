@@ -1,0 +1,438 @@
+//! The knowledge bases of a project: folders below `knowledge/`, and those that `contexture.toml` names.
+//!
+//! A base is opened when it is first searched: a folder is then brought up to date in the store of the program, or in
+//! memory if it gave none. The documents of a folder belong to the project and serve every caller. A base without a
+//! folder is the caller's own, under their tenant.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use contexture_capabilities::{BaseAccess, Bases, CATALOGUE, KnowledgeBase, Lookup, catalogue};
+use contexture_compose::ports::{Clock, HttpCaller, StoppedClock};
+use contexture_compose::tags::block_tag_name;
+use contexture_compose::{Block, BoxError, BoxFuture, Scope};
+use contexture_history::Timestamp;
+use contexture_knowledge::embed::{HttpEmbedder, VectorCache, embed_missing};
+use contexture_knowledge::folder::Folder;
+use contexture_knowledge::pipeline::AskModel;
+use contexture_knowledge::retrieve::{HttpRetriever, HttpRetrieverPorts};
+use contexture_knowledge::{
+    ChunkConfig, Embedder, EmbedderError, FileContent, FileError, IndexError, IndexPorts, IndexReport,
+    Indexer, LocalRetriever, OnProgress, RetrieveError, Retriever,
+};
+use contexture_message::counter_for;
+use contexture_session::sources::{BaseSettings, SourceIndex};
+use contexture_session::{BaseId, BaseKey, MemoryStore, Tenant, Time};
+use futures::lock::Mutex;
+
+use crate::config::{BaseConfig, Config, EmbedderConfig, RetrieverConfig};
+use crate::files::{Files, KNOWLEDGE, Sources};
+
+/// Stands for the set of bases among the files that a unit reads.
+pub(crate) const BASES: &str = "knowledge/";
+
+/// What the bases of a project need of the program. All of it is optional.
+#[derive(Clone, Default)]
+pub struct KnowledgePorts {
+    /// Keeps the index; by default the memory of the process.
+    pub store: Option<Arc<dyn SourceIndex>>,
+    /// The tenant under which folders are indexed.
+    pub tenant: Tenant,
+    /// Calls search engines and embedders.
+    pub http: Option<Arc<dyn HttpCaller>>,
+    /// Ends calls that take too long.
+    pub clock: Option<Arc<dyn Clock>>,
+    /// Answers the steps of pipelines that ask a model.
+    pub model: Option<Arc<dyn AskModel>>,
+    /// Makes vectors, in place of the configured embedder.
+    pub embedder: Option<Arc<dyn Embedder>>,
+}
+
+/// What all bases share. It survives reloads.
+struct Host {
+    ports: RwLock<KnowledgePorts>,
+    memory: Arc<dyn SourceIndex>,
+    vectors: Arc<VectorCache>,
+}
+
+impl Host {
+    fn ports(&self) -> KnowledgePorts {
+        self.ports.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn store(&self) -> Arc<dyn SourceIndex> {
+        self.ports().store.unwrap_or_else(|| Arc::clone(&self.memory))
+    }
+}
+
+/// The model of the program, which may be given after the prompts were compiled.
+struct LateModel(Arc<Host>);
+
+impl AskModel for LateModel {
+    fn ask(&self, prompt: String) -> BoxFuture<'_, Result<String, BoxError>> {
+        let model = self.0.ports().model;
+        Box::pin(async move {
+            let model = model.ok_or("there is no model to ask")?;
+            model.ask(prompt).await
+        })
+    }
+}
+
+/// The knowledge bases of a project.
+#[derive(Clone)]
+pub(crate) struct Knowledge {
+    host: Arc<Host>,
+    bases: Bases,
+    /// The bases by name, with what they were made of.
+    made: BTreeMap<String, MadeBase>,
+    catalogue: Block,
+    embedder: EmbedderConfig,
+}
+
+#[derive(Clone)]
+struct MadeBase {
+    of: Made,
+    base: Arc<ProjectBase>,
+    handle: KnowledgeBase,
+}
+
+/// What a base was made of. If it changes, the base is made again, and so is what uses it.
+#[derive(Clone, PartialEq)]
+struct Made {
+    config: BaseConfig,
+    embedder: EmbedderConfig,
+    has_folder: bool,
+    /// The state of the files: their paths, sizes and times.
+    files: u64,
+}
+
+impl Knowledge {
+    pub(crate) fn new(files: &Arc<dyn Files>, sources: &Sources, config: &Config) -> Self {
+        let memory = Arc::new(MemoryStore::new(Arc::new(NoTime)));
+        let host = Arc::new(Host { ports: RwLock::default(), memory, vectors: Arc::default() });
+        Self::made(host, &BTreeMap::new(), files, sources, config)
+    }
+
+    /// Returns the bases of the files and the configuration now. Those that did not change are the same as before.
+    pub(crate) fn reloaded(&self, files: &Arc<dyn Files>, sources: &Sources, config: &Config) -> Self {
+        Self::made(Arc::clone(&self.host), &self.made, files, sources, config)
+    }
+
+    fn made(
+        host: Arc<Host>,
+        before: &BTreeMap<String, MadeBase>,
+        files: &Arc<dyn Files>,
+        sources: &Sources,
+        config: &Config,
+    ) -> Self {
+        let mut made = BTreeMap::new();
+        for name in sources.bases().iter().chain(config.knowledge.keys()) {
+            // A name that no store accepts can't be that of a base.
+            let Ok(id) = BaseId::parse(name.as_str()) else { continue };
+            let own = config.knowledge.get(name).cloned().unwrap_or_default();
+            let folder = sources.bases().contains(name).then(|| base_files(files, name));
+            let of = Made {
+                embedder: config.embedder.clone(),
+                has_folder: folder.is_some(),
+                files: folder.as_ref().map_or(0, |it| it.state()),
+                config: own.clone(),
+            };
+            let now = match before.get(name) {
+                Some(then) if then.of == of => then.clone(),
+                _ => {
+                    let description = own.description.clone();
+                    let (host, embedder) = (Arc::clone(&host), config.embedder.clone());
+                    let synced = Mutex::new(None);
+                    let base = Arc::new(ProjectBase { id, config: own, embedder, folder, host, synced });
+                    let access = Arc::new(Shared(Arc::clone(&base)));
+                    MadeBase { of, base, handle: KnowledgeBase::with_access(name, description, access) }
+                }
+            };
+            made.insert(name.clone(), now);
+        }
+        let bases: Bases = made.values().map(|it| it.handle.clone()).collect();
+        let all: Vec<KnowledgeBase> = bases.iter().cloned().collect();
+        Self { host, bases, made, catalogue: catalogue(&all), embedder: config.embedder.clone() }
+    }
+
+    pub(crate) fn has_same_bases(&self, other: &Self) -> bool {
+        let state = |it: &Self| -> Vec<(String, Made)> {
+            it.made.iter().map(|(name, made)| (name.clone(), made.of.clone())).collect()
+        };
+        state(self) == state(other)
+    }
+
+    pub(crate) fn bases(&self) -> &Bases {
+        &self.bases
+    }
+
+    /// Returns the base with that name. One that neither a folder nor the configuration names is the tenant's own.
+    pub(crate) fn base(&self, id: &BaseId) -> Arc<ProjectBase> {
+        let unnamed = || {
+            Arc::new(ProjectBase {
+                id: id.clone(),
+                config: BaseConfig::default(),
+                embedder: self.embedder.clone(),
+                folder: None,
+                host: Arc::clone(&self.host),
+                synced: Mutex::new(None),
+            })
+        };
+        self.made.get(id.as_str()).map_or_else(unnamed, |it| Arc::clone(&it.base))
+    }
+
+    /// Returns the names of the bases that are folders.
+    pub(crate) fn folders(&self) -> Vec<BaseId> {
+        let folders = self.made.values().filter(|it| it.of.has_folder);
+        folders.map(|it| it.base.id.clone()).collect()
+    }
+
+    pub(crate) fn provide(&self, ports: KnowledgePorts) {
+        *self.host.ports.write().unwrap_or_else(PoisonError::into_inner) = ports;
+    }
+
+    pub(crate) fn ports(&self) -> KnowledgePorts {
+        self.host.ports()
+    }
+
+    pub(crate) fn model(&self) -> Arc<dyn AskModel> {
+        Arc::new(LateModel(Arc::clone(&self.host)))
+    }
+
+    /// Returns the block that lists the bases.
+    pub(crate) fn catalogue(&self) -> Block {
+        self.catalogue.clone()
+    }
+
+    /// Returns the name of that block, as written in its tag.
+    pub(crate) fn catalogue_tag(&self) -> String {
+        block_tag_name(CATALOGUE).unwrap_or_default()
+    }
+}
+
+/// Where the documents of a base are, and who may change them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BaseHome {
+    /// In a folder of the project. It serves every tenant, and only its files change it.
+    Folder(BaseKey),
+    /// In the store, as the tenant's own.
+    Own(BaseKey),
+    /// In a search engine, which keeps its documents itself.
+    Engine,
+}
+
+/// A knowledge base, as programs look after it: where its documents are, how they are indexed and searched.
+pub struct ProjectBase {
+    id: BaseId,
+    config: BaseConfig,
+    embedder: EmbedderConfig,
+    folder: Option<BaseFiles>,
+    host: Arc<Host>,
+    /// The store in which the folder is up to date.
+    synced: Mutex<Option<Arc<dyn SourceIndex>>>,
+}
+
+impl fmt::Debug for ProjectBase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ProjectBase").field(&self.id).finish()
+    }
+}
+
+struct Shared(Arc<ProjectBase>);
+
+impl BaseAccess for Shared {
+    fn retriever(&self, scope: &Scope) -> Lookup {
+        let (base, tenant) = (Arc::clone(&self.0), scope.tenant.clone());
+        Box::pin(async move {
+            let invalid = |_| base.unreachable("the tenant has an invalid name");
+            let tenant = tenant.map(Tenant::parse).transpose().map_err(invalid)?.unwrap_or_default();
+            base.retriever(&tenant).await
+        })
+    }
+}
+
+impl ProjectBase {
+    /// Returns where the documents are that a tenant finds under this name.
+    pub fn home(&self, tenant: &Tenant) -> BaseHome {
+        let key = |tenant: Tenant| BaseKey { tenant, base: self.id.clone() };
+        match (&self.config.retriever, &self.folder) {
+            (RetrieverConfig::Http(_), _) => BaseHome::Engine,
+            (RetrieverConfig::Local, Some(_)) => BaseHome::Folder(key(self.host.ports().tenant)),
+            (RetrieverConfig::Local, None) => BaseHome::Own(key(tenant.clone())),
+        }
+    }
+
+    /// Returns the language and the description of the configuration.
+    pub fn settings(&self) -> BaseSettings {
+        let BaseConfig { description, language, .. } = self.config.clone();
+        BaseSettings { language, description }
+    }
+
+    /// Returns the store of the index.
+    pub fn store(&self) -> Arc<dyn SourceIndex> {
+        self.host.store()
+    }
+
+    /// Returns an indexer with the settings of the base.
+    pub fn indexer(&self) -> Indexer {
+        let ports = IndexPorts { store: self.store(), counter: counter_for(None), converter: None };
+        Indexer::new(ports, ChunkConfig { tokens: self.config.chunk_tokens })
+    }
+
+    /// Returns the retriever for a tenant. A folder is brought up to date first, once.
+    pub async fn retriever(&self, tenant: &Tenant) -> Result<Arc<dyn Retriever>, RetrieveError> {
+        let ports = self.host.ports();
+        let embedder = self.embedder(&ports);
+        if let RetrieverConfig::Http(config) = &self.config.retriever {
+            let http = ports.http.ok_or_else(|| self.unreachable("this program makes no HTTP calls"))?;
+            let clock = ports.clock.unwrap_or_else(|| Arc::new(StoppedClock));
+            let ports = HttpRetrieverPorts { http, clock, embedder };
+            return Ok(Arc::new(HttpRetriever::new(self.id.as_str(), (**config).clone(), ports)?));
+        }
+        self.open_folder().await.map_err(|err| match err {
+            IndexError::Store(err) => RetrieveError::Store(err),
+            other => self.unreachable(&other.to_string()),
+        })?;
+        let tenant = if self.folder.is_some() { ports.tenant } else { tenant.clone() };
+        let local = LocalRetriever::new(self.store(), BaseKey { tenant, base: self.id.clone() });
+        Ok(match embedder {
+            Some(embedder) => Arc::new(local.with_embedder(embedder, Arc::clone(&self.host.vectors))),
+            None => Arc::new(local),
+        })
+    }
+
+    /// Brings the folder up to date in the store, unless that was done before. Other callers wait for it.
+    pub async fn open_folder(&self) -> Result<(), IndexError> {
+        let store = self.store();
+        let is_done = |it: &Arc<dyn SourceIndex>| Arc::ptr_eq(it, &store);
+        if self.folder.is_none() || self.synced.lock().await.as_ref().is_some_and(is_done) {
+            return Ok(());
+        }
+        self.sync_folder(&|_| {}).await.map(|_| ())
+    }
+
+    /// Brings the folder up to date in the store. Returns `None` if the base has none.
+    pub async fn sync_folder(&self, progress: OnProgress<'_>) -> Result<Option<IndexReport>, IndexError> {
+        let Some(folder) = &self.folder else { return Ok(None) };
+        let mut synced = self.synced.lock().await;
+        let store = self.store();
+        let key = BaseKey { tenant: self.host.ports().tenant, base: self.id.clone() };
+        store.put_base(key.clone(), self.settings(), Timestamp(0)).await?;
+        let report = self.indexer().sync(&key, &**folder.files(), progress).await?;
+        *synced = Some(store);
+        Ok(Some(report))
+    }
+
+    /// Embeds the chunks of a base that have no vector of the embedder's model yet, and returns how many there were:
+    /// `None` without an embedder.
+    pub async fn embed(
+        &self,
+        key: &BaseKey,
+        progress: &(dyn Fn(u64) + Send + Sync),
+    ) -> Result<Option<u64>, EmbedderError> {
+        let Some(embedder) = self.embedder(&self.host.ports()) else { return Ok(None) };
+        embed_missing(&self.store(), key, &*embedder, progress).await.map(Some)
+    }
+
+    /// Returns the embedder of the program, or that of the configuration.
+    fn embedder(&self, ports: &KnowledgePorts) -> Option<Arc<dyn Embedder>> {
+        ports.embedder.clone().or_else(|| self.configured_embedder(ports))
+    }
+
+    fn configured_embedder(&self, ports: &KnowledgePorts) -> Option<Arc<dyn Embedder>> {
+        let EmbedderConfig { url, model, authorization_env } = self.embedder.clone();
+        let http = Arc::clone(ports.http.as_ref()?);
+        Some(Arc::new(HttpEmbedder::new(url?, model?, authorization_env, http)))
+    }
+
+    fn unreachable(&self, detail: &str) -> RetrieveError {
+        RetrieveError::Unreachable { base: self.id.to_string(), detail: detail.to_owned() }
+    }
+}
+
+/// The files of a base: in a folder on disk, or among the files of a project in memory.
+enum BaseFiles {
+    Folder { files: Arc<dyn contexture_knowledge::Files>, root: PathBuf },
+    Listed(Arc<dyn contexture_knowledge::Files>),
+}
+
+fn base_files(files: &Arc<dyn Files>, base: &str) -> BaseFiles {
+    match files.root() {
+        Some(root) => {
+            let root = root.join(KNOWLEDGE).join(base);
+            BaseFiles::Folder { files: Arc::new(Folder::new(&root)), root }
+        }
+        None => {
+            let prefix = format!("{KNOWLEDGE}/{base}/");
+            BaseFiles::Listed(Arc::new(Listed { files: Arc::clone(files), prefix }))
+        }
+    }
+}
+
+impl BaseFiles {
+    fn files(&self) -> &Arc<dyn contexture_knowledge::Files> {
+        match self {
+            BaseFiles::Folder { files, .. } | BaseFiles::Listed(files) => files,
+        }
+    }
+
+    /// Returns a number that changes when files are added, removed or written. No content is read from a disk.
+    fn state(&self) -> u64 {
+        use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+        let mut hasher = DefaultHasher::new();
+        for path in self.files().list().unwrap_or_default() {
+            match self {
+                BaseFiles::Folder { root, .. } => {
+                    let known = std::fs::metadata(root.join(&path)).ok();
+                    known.map(|it| (it.len(), it.modified().ok())).hash(&mut hasher);
+                }
+                BaseFiles::Listed(files) => {
+                    let bytes = files.read(&path).ok().map(|it| match it {
+                        FileContent::Bytes { bytes, .. } => bytes,
+                        FileContent::TooLarge { bytes } => bytes.to_le_bytes().to_vec(),
+                    });
+                    bytes.hash(&mut hasher);
+                }
+            }
+            path.hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+}
+
+/// The files of a base among those of a project in memory.
+struct Listed {
+    files: Arc<dyn Files>,
+    prefix: String,
+}
+
+impl contexture_knowledge::Files for Listed {
+    fn list(&self) -> Result<Vec<String>, FileError> {
+        let failed = |err: crate::FilesError| FileError { path: self.prefix.clone(), detail: err.reason() };
+        let all = self.files.list().map_err(failed)?;
+        Ok(all.iter().filter_map(|it| it.strip_prefix(&self.prefix)).map(str::to_owned).collect())
+    }
+
+    fn read(&self, path: &str) -> Result<FileContent, FileError> {
+        let failed = |err: crate::FilesError| FileError { path: path.to_owned(), detail: err.reason() };
+        let text = self.files.read(&format!("{}{path}", self.prefix)).map_err(failed)?;
+        Ok(FileContent::Bytes { bytes: text.into_bytes(), at: Timestamp(0) })
+    }
+}
+
+/// The time of the store in memory. It only holds an index here, for which the time does not matter.
+#[derive(Debug)]
+struct NoTime;
+
+impl Time for NoTime {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+
+    fn sleep(&self, _duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}

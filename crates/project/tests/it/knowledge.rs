@@ -1,0 +1,177 @@
+//! Knowledge bases of a project, and the entries that search them.
+
+use std::sync::Arc;
+
+use contexture_compose::ResolveOptions;
+use contexture_project::{Config, InMemory, Project};
+use futures::executor::block_on;
+use serde_json::json;
+
+use crate::support::{faults, project};
+
+const REFUNDS: (&str, &str) = (
+    "knowledge/handbook/refunds.md",
+    "# Refunds\n\nRefunds take 30 days after the parcel came back.\n\n# Shipping\n\nShipping is free above 50 euros.\n",
+);
+
+/// Resolves the prompt `p` for a question and lists the parts that are not its own.
+fn parts(project: &Project, question: &str) -> String {
+    let prompt = project.prompt("p").unwrap();
+    let options =
+        ResolveOptions { input: json!({"topic": "refunds"}), ..project.options(prompt, None, None) };
+    let pass = block_on(prompt.resolve(options.user_message(question))).unwrap();
+    let own = ["prompt", "in_flight"];
+    let parts = pass.explain().parts.into_iter().filter(|it| !own.contains(&it.source.as_str()));
+    let line = |it: contexture_compose::Part| {
+        let reason = it.reason.map(|it| format!(" ({it})")).unwrap_or_default();
+        format!("{} {} {}{reason}", it.source, it.slot, it.state)
+    };
+    parts.map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_folder_is_a_base_and_a_retriever_finds_its_passages() {
+    let prompt =
+        "---\nuse:\n  - retriever: {base: handbook, query: \"{{ input.topic }}\", top_k: 1}\n---\nHelp.";
+    let project = project(&[("prompts/p.md", prompt), REFUNDS]);
+    insta::assert_snapshot!(parts(&project, "How long?"), @r"
+    retriever:handbook envelope empty
+    knowledge:handbook#1 envelope kept
+    ");
+}
+
+#[test]
+fn a_name_is_enough_for_a_retriever() {
+    let project = project(&[("prompts/p.md", "---\nuse: [{retriever: handbook}]\n---\nHelp."), REFUNDS]);
+    assert!(parts(&project, "How long do refunds take?").contains("knowledge:handbook#1 envelope kept"));
+}
+
+#[test]
+fn grounding_brings_evidence_an_instruction_and_tools() {
+    let prompt = "---\nuse:\n  - grounding: {bases: [handbook], citations: required, quotes: optional, inject: both}\n---\nHelp.";
+    let project = project(&[("prompts/p.md", prompt), REFUNDS]);
+    insta::assert_snapshot!(parts(&project, "How long do refunds take?"), @r"
+    context:grounding:handbook system kept
+    grounding:handbook envelope empty
+    knowledge:handbook#1 envelope kept
+    contributor:grounding:handbook tools kept
+    contributor:grounding:handbook tools kept
+    ");
+}
+
+#[test]
+fn a_pipeline_is_read_step_by_step() {
+    let prompt = "---\nuse:\n  - pipeline:\n      - rewrite: \"{{ query }} {{ input.topic }}\"\n      - fan_out: [\"{{ user }}\"]\n      - retrieve: {base: handbook, top_k: 10}\n      - filter: {per_document: 1}\n      - expand: {neighbours: 1, tokens: 500}\n      - compress: {tokens: 100}\n---\nHelp.";
+    let project = project(&[("prompts/p.md", prompt), REFUNDS]);
+    let prompt = project.prompt("p").unwrap();
+    let options = ResolveOptions { input: json!({"topic": "refunds"}), ..ResolveOptions::default() };
+    let pass = block_on(prompt.resolve(options.user_message("How long?"))).unwrap();
+    let part = pass.explain().parts.into_iter().find(|it| it.source == "pipeline:handbook").unwrap();
+    let steps = part.detail.unwrap()["steps"].clone();
+    let names: Vec<&str> = steps.as_array().unwrap().iter().filter_map(|it| it["step"].as_str()).collect();
+    assert_eq!(names, ["rewrite", "fan_out", "retrieve", "filter", "expand", "compress"]);
+    assert_eq!(steps[1]["queries_out"], json!(["How long? refunds", "How long?"]));
+}
+
+#[test]
+fn a_step_that_asks_a_model_is_a_reason_without_one() {
+    let prompt = "---\nuse:\n  - pipeline: [{rewrite: model}, {retrieve: {base: handbook}}]\n---\nHelp.";
+    let project = project(&[("prompts/p.md", prompt), REFUNDS]);
+    insta::assert_snapshot!(parts(&project, "How long?"), @r"
+    pipeline:handbook envelope excluded (skipped: step `rewrite` failed: there is no model to ask)
+    ");
+}
+
+#[test]
+fn the_catalogue_lists_the_bases_of_the_project() {
+    let config = "[knowledge.handbook]\ndescription = \"Refunds and shipping\"\n[knowledge.notes]\n";
+    let prompt = "---\nuse: [{block: available_knowledge_bases}]\n---\nHelp.";
+    let project = project(&[("prompts/p.md", prompt), REFUNDS, ("contexture.toml", config)]);
+    let prompt = project.prompt("p").unwrap();
+    let pass = block_on(prompt.resolve(ResolveOptions::default().user_message("Hi"))).unwrap();
+    insta::assert_snapshot!(pass.request().messages[0].joined_text(), @r"
+    Help.
+
+    <available-knowledge-bases>
+    - handbook: Refunds and shipping
+    - notes
+    </available-knowledge-bases>
+    ");
+    assert_eq!(project.knowledge().iter().map(|it| it.name()).collect::<Vec<_>>(), ["handbook", "notes"]);
+}
+
+#[test]
+fn faults_name_the_place_and_what_there_is() {
+    let of =
+        |entry: &str| faults(&[("prompts/p.md", &format!("---\nuse:\n  - {entry}\n---\nHelp.")), REFUNDS]);
+    let entries = [
+        "retriever: {base: hanbook}",
+        "retriever: {base: nothing}",
+        "retriever: {base: handbook, query: \"{{ question }}\"}",
+        "retriever: {base: handbook, topk: 3}",
+        "retriever: {top_k: 3}",
+        "retriever: {base: handbook, inject: everywhere}",
+        "pipeline: [{retrive: {base: handbook}}]",
+        "pipeline: [retrieve]",
+        "grounding: {citations: required}",
+        "grounding: {bases: [handbook], quotes: sometimes}",
+        "skill: refunds",
+    ];
+    let all: Vec<String> = entries.iter().map(|it| of(it)).collect();
+    insta::assert_snapshot!(all.join("\n"), @r"
+    prompts/p.md:3:23 unknown_entry: `use[0].retriever.base`: there is no knowledge base `hanbook` [did you mean `handbook`?]
+    prompts/p.md:3:23 unknown_entry: `use[0].retriever.base`: there is no knowledge base `nothing` [put documents into `knowledge/nothing/`, or add `[knowledge.nothing]` to `contexture.toml`]
+    prompts/p.md:3:44 template_error: `use[0].retriever.query`: unknown variable `question` in a query [a query can read `input`, `ctx`, `user`, `last`, `history`]
+    prompts/p.md:3:33 unknown_field: `use[0].retriever`: unknown field `topk` [did you mean `top_k`?]
+    prompts/p.md:3:16 file_invalid: `use[0].retriever`: `base` is missing
+    prompts/p.md:3:41 file_invalid: `use[0].retriever.inject`: expected `context` or `tool` or `both`, found `everywhere`
+    prompts/p.md:3:16 unknown_field: `use[0].pipeline[0]`: there is no step `retrive` [did you mean `retrieve`?]
+    prompts/p.md:3:15 file_invalid: `use[0].pipeline`: no step names a base: write `retrieve: {base: NAME}`
+    prompts/p.md:3:16 file_invalid: `use[0].grounding`: `bases` or `retriever` is missing
+    prompts/p.md:3:44 file_invalid: `use[0].grounding.quotes`: expected `required` or `optional` or `off`, found `sometimes`
+    prompts/p.md:3:5 unknown_entry: there is no entry `skill:refunds` [this version does not have entries of the kind `skill` yet]
+    ");
+}
+
+#[test]
+fn unknown_keys_of_the_configuration_are_refused() {
+    let faults = |text: &str| Config::parse(text).unwrap_err().to_string();
+    insta::assert_snapshot!(faults("[knowledge.handbook]\nlang = \"german\""), @"contexture.toml:2:1: `knowledge.handbook`: unknown field `lang` (did you mean `language`?)");
+    insta::assert_snapshot!(faults("[knowledge.handbook]\nretriever = \"remote\""), @"contexture.toml:2:13: `knowledge.handbook.retriever`: expected `local`, or the settings of a search engine with its `url`, found the text `remote`");
+    insta::assert_snapshot!(faults("[knowledge.handbook.retriever]\nurl = \"http://localhost\""), @"contexture.toml:1:1: `knowledge.handbook.retriever`: `request` is missing");
+    insta::assert_snapshot!(faults("[embedder]\nkey = \"x\""), @"contexture.toml:2:1: `embedder`: unknown field `key` (known fields: url, model, authorization_env)");
+    let good = "[knowledge.handbook]\nlanguage = \"german\"\nchunk_tokens = 200\nretriever = \"local\"\n\
+        [knowledge.wiki.retriever]\nurl = \"http://localhost\"\nrequest = {q = \"{{ query }}\"}\nhits = \"/hits\"\n\
+        id = \"/id\"\ntext = \"/text\"\n[embedder]\nurl = \"http://localhost/v1\"\nmodel = \"e\"\n";
+    let config = Config::parse(good).unwrap();
+    assert_eq!(config.knowledge["handbook"].chunk_tokens, 200);
+}
+
+#[test]
+fn a_reload_finds_new_documents_and_new_bases() {
+    #[derive(Clone, Default)]
+    struct Editable(Arc<std::sync::Mutex<InMemory>>);
+    impl contexture_project::Files for Editable {
+        fn list(&self) -> Result<Vec<String>, contexture_project::FilesError> {
+            self.0.lock().unwrap().list()
+        }
+        fn read(&self, path: &str) -> Result<String, contexture_project::FilesError> {
+            self.0.lock().unwrap().read(path)
+        }
+    }
+    let files = Editable::default();
+    let write = |path: &str, text: &str| files.0.lock().unwrap().0.insert(path.to_owned(), text.to_owned());
+    write("prompts/p.md", "---\nuse: [{retriever: handbook}]\n---\nHelp.");
+    let mut project = Project::from_files(Arc::new(files.clone())).unwrap();
+    assert!(project.prompt("p").is_err());
+    write(REFUNDS.0, REFUNDS.1);
+    project.reload().unwrap();
+    assert!(parts(&project, "refunds").contains("knowledge:handbook#1"));
+    write("knowledge/handbook/holidays.md", "Holidays: there are 28 days.");
+    project.reload().unwrap();
+    assert!(
+        parts(&project, "holidays").contains("knowledge:handbook#2 envelope kept"),
+        "{}",
+        parts(&project, "holidays")
+    );
+}

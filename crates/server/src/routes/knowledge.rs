@@ -1,0 +1,687 @@
+//! Knowledge: the bases of a tenant, their documents, and the search in them.
+//!
+//! A base is the tenant's own, unless the project has a folder of that name: such a base serves every tenant, and only
+//! its files change it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use contexture::knowledge::document::Media;
+use contexture::knowledge::retrieve::{Hit, ReadRange, ReadTarget};
+use contexture::knowledge::{Document, IndexError, Query, Refusal, RetrieveError};
+use contexture_message::ErrorCode;
+use contexture_project::{BaseHome, ProjectBase};
+use contexture_session::rank::Language;
+use contexture_session::sources::{BaseInfo, BaseSettings, SourceIndex, SourceInfo};
+use contexture_session::{BaseId, BaseKey, SourceId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::IntoParams;
+
+use super::sessions::limited;
+use crate::Problem;
+use crate::app::Access;
+use crate::http::input::{FromPath, JsonBody, PathParam, PathParams, QueryParams, segment};
+use crate::http::params::{BasePath, KnowledgeDocumentPath};
+use crate::http::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
+use crate::http::schemas::{accepts, returns};
+
+accepts!(NewBase, NewDocument, KnowledgeSearch);
+returns!(BaseView, BasePage, DocumentView, DocumentPage, DocumentDetails, KnowledgeHits);
+
+/// How long texts beside the document itself may be, in characters.
+const MAX_LABEL: usize = 1_000;
+const MAX_URL: usize = 2_000;
+const MAX_QUERY: usize = 10_000;
+const MAX_TOP_K: u32 = 100;
+const DEFAULT_TOP_K: u32 = 10;
+/// How much of a document is returned at once, in characters.
+const MAX_CHARS: u64 = 1_000_000;
+const DEFAULT_CHARS: u64 = 100_000;
+
+impl FromPath for BaseId {
+    fn from_path(text: String) -> Result<Self, Problem> {
+        Ok(BaseId::parse(text)?)
+    }
+}
+
+impl FromPath for SourceId {
+    fn from_path(text: String) -> Result<Self, Problem> {
+        Ok(SourceId::parse(text)?)
+    }
+}
+
+impl From<RetrieveError> for Problem {
+    fn from(err: RetrieveError) -> Self {
+        match err {
+            RetrieveError::Store(err) => err.into(),
+            other => Self::new(ErrorCode::ContributorFailed, other.to_string()),
+        }
+    }
+}
+
+impl From<IndexError> for Problem {
+    fn from(err: IndexError) -> Self {
+        match err {
+            IndexError::Store(err) => err.into(),
+            IndexError::Files(err) => Self::new(ErrorCode::ContributorFailed, err.to_string()),
+        }
+    }
+}
+
+/// The settings of a base.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct NewBase {
+    /// What the base is about, for catalogues; by default what the project's configuration says.
+    #[schemars(length(max = 1000))]
+    description: Option<String>,
+    /// The language of the documents, for stop words and stems; by default what the configuration says, or `english`.
+    /// Documents that were added before it changed have to be added again.
+    language: Option<Language>,
+}
+
+/// A knowledge base.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "KnowledgeBase")]
+pub(crate) struct BaseView {
+    /// Its name.
+    base: String,
+    /// What it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    /// The language of its documents.
+    language: Language,
+    /// Whether it is a folder of the project: it serves every tenant, and only its files change it.
+    is_folder: bool,
+    /// How many documents are indexed.
+    documents: u64,
+    /// How many chunks they have.
+    chunks: u64,
+    /// The time of creation.
+    #[schemars(extend("format" = "date-time"))]
+    created: String,
+    /// The time of its newest document.
+    #[schemars(extend("format" = "date-time"))]
+    updated: String,
+}
+
+impl BaseView {
+    fn of(info: BaseInfo, is_folder: bool) -> Self {
+        Self {
+            base: info.base.to_string(),
+            description: info.settings.description,
+            language: info.settings.language,
+            is_folder,
+            documents: info.documents,
+            chunks: info.chunks,
+            created: info.created.to_millis(),
+            updated: info.updated.to_millis(),
+        }
+    }
+}
+
+/// A page of knowledge bases.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "KnowledgeBasePage")]
+pub(crate) struct BasePage {
+    /// The bases, in the order of their names.
+    bases: Vec<BaseView>,
+    /// The start of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<String>,
+}
+
+/// The page of bases to return.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct BasesQuery {
+    /// Only those after this one.
+    #[param(min_length = 1, max_length = 64, pattern = r"^[\w\-][\w.\-]*$", nullable = false)]
+    after: Option<String>,
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
+    limit: Option<u32>,
+}
+
+/// The page of documents to return.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct DocumentsQuery {
+    /// Only those after this one.
+    #[param(min_length = 1, max_length = 1000, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    after: Option<String>,
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
+    limit: Option<u32>,
+}
+
+/// A document to add.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewDocument {
+    /// Its id in the base, such as a path; a document with that id is replaced. Without one it gets a new one.
+    #[schemars(length(min = 1, max = 1000), regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"), example = &"refunds")]
+    id: Option<String>,
+    /// Its title; by default its first heading, or its id.
+    #[schemars(length(min = 1, max = 1000))]
+    title: Option<String>,
+    /// The text.
+    #[schemars(length(min = 1), example = &"# Refunds\n\nWithin 30 days.")]
+    text: String,
+    /// `text/markdown` (the default), `text/plain`, `text/html`, `application/jsonl`, or of source code `text/x-` and
+    /// the extension of its files, such as `text/x-rs`.
+    #[schemars(example = &"text/markdown")]
+    media_type: Option<String>,
+    /// Where it came from.
+    #[schemars(length(max = 2000), regex(pattern = r"^https?://[!-~]+$"), example = &"https://example.com/refunds")]
+    url: Option<String>,
+    /// Whatever else is worth knowing about it.
+    #[serde(default)]
+    metadata: Map<String, Value>,
+}
+
+/// A document of a knowledge base.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "KnowledgeDocument")]
+pub(crate) struct DocumentView {
+    /// Its id in the base.
+    id: String,
+    /// The title.
+    title: String,
+    /// The URL it came from, or `file:` and the path in the base's folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    /// The media type.
+    media_type: String,
+    /// Whatever else is known about it.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    metadata: Map<String, Value>,
+    /// The hash of its content, and of how it was indexed.
+    version: String,
+    /// Its size in bytes.
+    bytes: u64,
+    /// How many chunks it has.
+    chunks: u32,
+    /// The time that it was added, or of the last change of its file.
+    #[schemars(extend("format" = "date-time"))]
+    at: String,
+}
+
+impl From<SourceInfo> for DocumentView {
+    fn from(info: SourceInfo) -> Self {
+        Self {
+            id: info.id.to_string(),
+            title: info.title,
+            url: info.origin,
+            media_type: info.media_type,
+            metadata: info.metadata,
+            version: info.version,
+            bytes: info.bytes,
+            chunks: info.chunks,
+            at: info.at.to_millis(),
+        }
+    }
+}
+
+/// A page of documents.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "KnowledgeDocumentPage")]
+pub(crate) struct DocumentPage {
+    /// The documents, in the order of their ids.
+    documents: Vec<DocumentView>,
+    /// The start of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<String>,
+}
+
+/// The part of a document to return.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PassageQuery {
+    /// The first character.
+    #[param(minimum = 0, maximum = 9_007_199_254_740_991_i64, default = 0, nullable = false)]
+    from: Option<u64>,
+    /// How many characters; chunks are returned whole.
+    #[param(minimum = 1, maximum = 1_000_000, default = 100_000, nullable = false)]
+    max: Option<u64>,
+}
+
+/// A document with its text.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "KnowledgeDocumentDetails")]
+pub(crate) struct DocumentDetails {
+    /// The document.
+    document: DocumentView,
+    /// Its chunks, in the order of the text.
+    chunks: Vec<ChunkView>,
+    /// The `from` of the next request, if the document continues.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u64>,
+}
+
+/// A chunk of a document.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "KnowledgeChunk")]
+pub(crate) struct ChunkView {
+    /// Its number in the base. Answers cite it as `[base:chunk]`.
+    chunk: String,
+    /// The headings above it, outermost first.
+    headings: Vec<String>,
+    /// Where it is in the document, in characters: from the first, up to but without the second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span: Option<(u64, u64)>,
+    /// The text.
+    text: String,
+}
+
+impl From<Hit> for ChunkView {
+    fn from(hit: Hit) -> Self {
+        Self { chunk: hit.chunk, headings: hit.document.headings, span: hit.document.span, text: hit.text }
+    }
+}
+
+/// A search in a base.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KnowledgeSearch {
+    /// Words or a question; there is no syntax.
+    #[schemars(length(min = 1, max = 10000), example = &"How long do refunds take?")]
+    query: String,
+    /// How many hits at most; by default 10.
+    #[schemars(range(min = 1, max = 100))]
+    top_k: Option<u32>,
+    /// No hit below this score, from 0 to 1; by default 0.
+    #[schemars(range(min = 0, max = 1))]
+    min_score: Option<f64>,
+}
+
+/// What a search found.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "KnowledgeSearchResults")]
+pub(crate) struct KnowledgeHits {
+    /// The hits, best first.
+    hits: Vec<HitView>,
+    /// What is worth knowing about them, such as how many were below the score.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
+}
+
+/// A chunk that was found.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "KnowledgeHit")]
+pub(crate) struct HitView {
+    /// The score: from 0 to 1, unless the base is in a search engine with a scale of its own.
+    score: f64,
+    /// What each signal added to the score, such as `lexical`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    shares: BTreeMap<String, f64>,
+    /// The document's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    document: Option<String>,
+    /// The document's title.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    /// The document's URL, or `file:` and the path in the base's folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    #[serde(flatten)]
+    chunk: ChunkView,
+}
+
+impl From<Hit> for HitView {
+    fn from(hit: Hit) -> Self {
+        let shares = hit.shares.iter().map(|(signal, share)| (signal.as_str().to_owned(), *share));
+        let document = hit.document.clone();
+        Self {
+            score: hit.score,
+            shares: shares.collect(),
+            document: document.id,
+            title: document.title,
+            url: document.origin,
+            chunk: hit.into(),
+        }
+    }
+}
+
+/// A base, as the caller finds it.
+struct Found {
+    base: Arc<ProjectBase>,
+    store: Arc<dyn SourceIndex>,
+    key: BaseKey,
+    is_folder: bool,
+}
+
+impl Found {
+    /// Finds a base whose documents are kept here.
+    fn of(access: &Access, id: &BaseId) -> Result<Self, Problem> {
+        let base = access.loaded().project.base(id);
+        let store = base.store();
+        match base.home(&access.caller.tenant) {
+            BaseHome::Folder(key) => Ok(Self { base, store, key, is_folder: true }),
+            BaseHome::Own(key) => Ok(Self { base, store, key, is_folder: false }),
+            BaseHome::Engine => {
+                let text = format!("the documents of knowledge base `{id}` are in a search engine, not here");
+                Err(Problem::new(ErrorCode::NotFound, text))
+            }
+        }
+    }
+
+    /// Finds a base that the caller may change.
+    fn writable(access: &Access, id: &BaseId) -> Result<Self, Problem> {
+        let found = Self::of(access, id)?;
+        if found.is_folder {
+            let text = format!("knowledge base `{id}` is a folder of the project");
+            let problem = Problem::new(ErrorCode::BaseReadOnly, text);
+            return Err(problem.hint(format!("change the files in `knowledge/{id}`")));
+        }
+        Ok(found)
+    }
+
+    /// Returns what the store knows of the base. A folder is brought up to date first.
+    async fn info(&self) -> Result<BaseInfo, Problem> {
+        self.base.open_folder().await?;
+        let info = self.store.base(self.key.clone()).await?;
+        info.ok_or_else(|| missing(&self.key.base))
+    }
+
+    async fn document(&self, id: &SourceId) -> Result<SourceInfo, Problem> {
+        self.info().await?;
+        let found = self.store.sources_with(self.key.clone(), vec![id.clone()]).await?;
+        found.into_iter().next().ok_or_else(|| no_document(id))
+    }
+}
+
+fn missing(id: &BaseId) -> Problem {
+    let problem = Problem::not_found("knowledge base", id.as_str());
+    problem.hint("`PUT /v1/knowledge/{base}` creates it")
+}
+
+fn no_document(id: &SourceId) -> Problem {
+    Problem::not_found("document", &id.as_str().chars().take(100).collect::<String>())
+}
+
+/// List the knowledge bases: the tenant's own, and the folders of the project.
+#[utoipa::path(
+    get, path = "/v1/knowledge", operation_id = "list_knowledge_bases", tag = "knowledge", params(BasesQuery),
+    responses((status = 200, description = "A page of bases.", body = BasePage), Refused)
+)]
+pub(crate) async fn list(
+    access: Access,
+    QueryParams(page): QueryParams<BasesQuery>,
+) -> Result<Json<BasePage>, Problem> {
+    let limit = limited(page.limit, 100, 1000)?;
+    let after = page.after.map(BaseId::parse).transpose()?;
+    let store = Arc::clone(&access.sources);
+    let own = store.bases(access.caller.tenant.clone(), after.clone(), limit).await?;
+    let own = own.into_iter().map(|it| (it.base.clone(), BaseView::of(it, false)));
+    let mut views: BTreeMap<BaseId, BaseView> = own.collect();
+    let folders = access.loaded().project.folder_bases();
+    for id in folders.into_iter().filter(|it| after.as_ref().is_none_or(|after| it > after)) {
+        let Ok(found) = Found::of(&access, &id) else { continue };
+        // Not brought up to date here: a list must not take as long as an index.
+        let info = store.base(found.key.clone()).await?;
+        let now = || BaseInfo::new(id.clone(), found.base.settings(), access.time.now());
+        views.insert(id.clone(), BaseView::of(info.unwrap_or_else(now), true));
+    }
+    let bases: Vec<BaseView> = views.into_values().take(limit).collect();
+    let after = bases.last().filter(|_| bases.len() == limit).map(|it| it.base.clone());
+    Ok(Json(BasePage { bases, after }))
+}
+
+/// Create a knowledge base, or change its settings.
+#[utoipa::path(
+    put, path = "/v1/knowledge/{base}", operation_id = "put_knowledge_base", tag = "knowledge", params(BasePath),
+    request_body = NewBase,
+    responses((status = 200, description = "The base.", body = BaseView), Refused, NotThere, Conflict, Unusable)
+)]
+pub(crate) async fn put(
+    access: Access,
+    PathParam(id): PathParam<BaseId>,
+    JsonBody(new): JsonBody<NewBase>,
+) -> Result<Json<BaseView>, Problem> {
+    let found = Found::writable(&access, &id)?;
+    within("description", new.description.as_deref(), MAX_LABEL)?;
+    let usual = found.base.settings();
+    let settings = BaseSettings {
+        language: new.language.unwrap_or(usual.language),
+        description: new.description.or(usual.description),
+    };
+    let info = found.store.put_base(found.key, settings, access.time.now()).await?;
+    Ok(Json(BaseView::of(info, false)))
+}
+
+/// Show a knowledge base.
+#[utoipa::path(
+    get, path = "/v1/knowledge/{base}", operation_id = "show_knowledge_base", tag = "knowledge", params(BasePath),
+    responses((status = 200, description = "The base.", body = BaseView), Refused, NotThere, Failed)
+)]
+pub(crate) async fn show(
+    access: Access,
+    PathParam(id): PathParam<BaseId>,
+) -> Result<Json<BaseView>, Problem> {
+    let found = Found::of(&access, &id)?;
+    Ok(Json(BaseView::of(found.info().await?, found.is_folder)))
+}
+
+/// Remove a knowledge base with all of its documents.
+#[utoipa::path(
+    delete, path = "/v1/knowledge/{base}", operation_id = "delete_knowledge_base", tag = "knowledge", params(BasePath),
+    responses((status = 204, description = "It is gone."), Refused, NotThere, Conflict)
+)]
+pub(crate) async fn delete(access: Access, PathParam(id): PathParam<BaseId>) -> Result<StatusCode, Problem> {
+    let found = Found::writable(&access, &id)?;
+    match found.store.delete_base(found.key).await? {
+        true => {
+            access.audit.record(access.act("knowledge.base_deleted", id.as_str())).await;
+            Ok(StatusCode::NO_CONTENT)
+        }
+        false => Err(missing(&id)),
+    }
+}
+
+/// List the documents of a knowledge base.
+#[utoipa::path(
+    get, path = "/v1/knowledge/{base}/documents", operation_id = "list_knowledge_documents", tag = "knowledge",
+    params(BasePath, DocumentsQuery),
+    responses((status = 200, description = "A page of documents.", body = DocumentPage), Refused, NotThere, Failed)
+)]
+pub(crate) async fn documents(
+    access: Access,
+    PathParam(id): PathParam<BaseId>,
+    QueryParams(page): QueryParams<DocumentsQuery>,
+) -> Result<Json<DocumentPage>, Problem> {
+    let limit = limited(page.limit, 100, 1000)?;
+    let after = page.after.map(SourceId::parse).transpose()?;
+    let found = Found::of(&access, &id)?;
+    found.info().await?;
+    let sources = found.store.sources(found.key, after, limit).await?;
+    let after = sources.last().filter(|_| sources.len() == limit).map(|it| it.id.to_string());
+    Ok(Json(DocumentPage { documents: sources.into_iter().map(DocumentView::from).collect(), after }))
+}
+
+/// Add a document to a knowledge base, or replace the one with the same id.
+#[utoipa::path(
+    post, path = "/v1/knowledge/{base}/documents", operation_id = "add_knowledge_document", tag = "knowledge",
+    params(BasePath), request_body = NewDocument,
+    responses(
+        (status = 201, body = DocumentView, description = "The document. It can be found from now on.", headers(("Location" = String, description = "Where it is."))),
+        Refused, NotThere, Conflict, Unusable,
+    )
+)]
+pub(crate) async fn add(
+    access: Access,
+    PathParam(id): PathParam<BaseId>,
+    JsonBody(new): JsonBody<NewDocument>,
+) -> Result<impl IntoResponse, Problem> {
+    let found = Found::writable(&access, &id)?;
+    found.info().await?;
+    let document = Document { at: access.time.now(), ..document(&access, new)? };
+    let source = document.id.clone();
+    let (indexer, key) = (found.base.indexer(), found.key.clone());
+    let runtime = tokio::runtime::Handle::current();
+    // Cutting and analysing a large text takes long, and other requests need the runtime's threads.
+    let work = move || runtime.block_on(indexer.add(&key, vec![document], &|_| {}));
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|err| Problem::new(ErrorCode::Panicked, err.to_string()))??;
+    embed(&found);
+    let view = DocumentView::from(found.document(&source).await?);
+    let location = format!("/v1/knowledge/{}/documents/{}", segment(id.as_str()), segment(&view.id));
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(view)))
+}
+
+/// Makes the missing vectors of a base in the background. Until then the base is ranked by words alone.
+fn embed(found: &Found) {
+    let (base, key) = (Arc::clone(&found.base), found.key.clone());
+    tokio::spawn(async move {
+        if let Err(err) = base.embed(&key, &|_| {}).await {
+            tracing::warn!(base = %key.base, "vectors are missing: {err}");
+        }
+    });
+}
+
+fn document(access: &Access, new: NewDocument) -> Result<Document, Problem> {
+    within("title", new.title.as_deref(), MAX_LABEL)?;
+    within("url", new.url.as_deref(), MAX_URL)?;
+    let invalid = |text: &str, at: &str| Problem::new(ErrorCode::BodyInvalid, text).at(at);
+    if new.text.is_empty() {
+        return Err(invalid("the text is empty", "text"));
+    }
+    if new.title.as_deref() == Some("") {
+        return Err(invalid("the title is empty", "title"));
+    }
+    let is_web = |it: &String| it.starts_with("http://") || it.starts_with("https://");
+    let is_plain = |it: &String| it.bytes().all(|it| it.is_ascii_graphic());
+    if new.url.as_ref().is_some_and(|it| !is_web(it) || !is_plain(it)) {
+        return Err(invalid("the URL must begin with `http://` or `https://`, without spaces", "url"));
+    }
+    let id = SourceId::parse(new.id.unwrap_or_else(|| access.names.next()))?;
+    let media = media(new.media_type.as_deref())?;
+    let document = Document::convert(id, media, new.text).map_err(refused)?;
+    let title = new.title.unwrap_or_else(|| document.title.clone());
+    Ok(Document { title, origin: new.url, metadata: new.metadata, ..document })
+}
+
+fn refused(refusal: Refusal) -> Problem {
+    let problem = Problem::new(ErrorCode::InputInvalid, format!("the text can't be indexed: {refusal}"));
+    let problem = problem.at("text");
+    match refusal.hint() {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
+}
+
+/// Checks a media type.
+fn media(name: Option<&str>) -> Result<Media, Problem> {
+    let Some(name) = name else { return Ok(Media::Markdown) };
+    let media = Media::of_type(name);
+    // Whatever else begins with `text/` is read as plain text.
+    if matches!(media, Media::Text) && !name.starts_with("text/") {
+        let shown: String = name.chars().take(100).collect();
+        let text = format!("documents of the type `{shown}` can't be indexed");
+        let problem = Problem::new(ErrorCode::InputInvalid, text).at("media_type");
+        return Err(problem.hint("convert it first, and send its text as `text/markdown` or `text/plain`"));
+    }
+    Ok(media)
+}
+
+fn within(name: &str, text: Option<&str>, most: usize) -> Result<(), Problem> {
+    match text.map(|it| it.chars().count()) {
+        Some(n) if n > most => {
+            let text = format!("`{name}` has {n} characters; it has at most {most}");
+            Err(Problem::new(ErrorCode::BodyInvalid, text).at(name))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Show a document with its text.
+#[utoipa::path(
+    get, path = "/v1/knowledge/{base}/documents/{id}", operation_id = "show_knowledge_document", tag = "knowledge",
+    params(BasePath, KnowledgeDocumentPath, PassageQuery),
+    responses((status = 200, description = "The document.", body = DocumentDetails), Refused, NotThere, Failed)
+)]
+pub(crate) async fn document_details(
+    access: Access,
+    PathParams(base, id): PathParams<BaseId, SourceId>,
+    QueryParams(range): QueryParams<PassageQuery>,
+) -> Result<Json<DocumentDetails>, Problem> {
+    let max = range.max.unwrap_or(DEFAULT_CHARS);
+    if !(1..=MAX_CHARS).contains(&max) {
+        let text = format!("`max` is {max}; it goes from 1 to {MAX_CHARS}");
+        return Err(Problem::new(ErrorCode::QueryInvalid, text));
+    }
+    let found = Found::of(&access, &base)?;
+    let document = found.document(&id).await?.into();
+    let retriever = found.base.retriever(&access.caller.tenant).await?;
+    let range = ReadRange { from: Some(range.from.unwrap_or(0)), max };
+    let passage = retriever.read(ReadTarget::Document(id.to_string()), range).await?;
+    let chunks = passage.hits.into_iter().map(ChunkView::from).collect();
+    Ok(Json(DocumentDetails { document, chunks, next: passage.next }))
+}
+
+/// Remove a document.
+#[utoipa::path(
+    delete, path = "/v1/knowledge/{base}/documents/{id}", operation_id = "delete_knowledge_document", tag = "knowledge",
+    params(BasePath, KnowledgeDocumentPath),
+    responses((status = 204, description = "It is gone."), Refused, NotThere, Conflict)
+)]
+pub(crate) async fn delete_document(
+    access: Access,
+    PathParams(base, id): PathParams<BaseId, SourceId>,
+) -> Result<StatusCode, Problem> {
+    let found = Found::writable(&access, &base)?;
+    found.info().await?;
+    match found.store.remove_sources(found.key, vec![id.clone()]).await? {
+        0 => Err(no_document(&id)),
+        _ => {
+            let act = access.act("knowledge.document_deleted", base.as_str());
+            access.audit.record(act.detail(id.to_string())).await;
+            Ok(StatusCode::NO_CONTENT)
+        }
+    }
+}
+
+/// Search a knowledge base.
+#[utoipa::path(
+    post, path = "/v1/knowledge/{base}/search", operation_id = "search_knowledge", tag = "knowledge", params(BasePath),
+    request_body = KnowledgeSearch,
+    responses((status = 200, description = "What was found.", body = KnowledgeHits), Refused, NotThere, Unusable, Failed)
+)]
+pub(crate) async fn search(
+    access: Access,
+    PathParam(id): PathParam<BaseId>,
+    JsonBody(search): JsonBody<KnowledgeSearch>,
+) -> Result<Json<KnowledgeHits>, Problem> {
+    let query = query(&access, search)?;
+    let base = access.loaded().project.base(&id);
+    let retriever = base.retriever(&access.caller.tenant).await?;
+    let found = retriever.retrieve(query).await?;
+    let notes = found.notes.iter().map(ToString::to_string).collect();
+    Ok(Json(KnowledgeHits { hits: found.hits.into_iter().map(HitView::from).collect(), notes }))
+}
+
+fn query(access: &Access, search: KnowledgeSearch) -> Result<Query, Problem> {
+    let KnowledgeSearch { query, top_k, min_score } = search;
+    let invalid = |text: String, at: &str| Problem::new(ErrorCode::BodyInvalid, text).at(at);
+    within("query", Some(&query), MAX_QUERY)?;
+    if query.is_empty() {
+        return Err(invalid("the query is empty".to_owned(), "query"));
+    }
+    let top_k = top_k.unwrap_or(DEFAULT_TOP_K);
+    if !(1..=MAX_TOP_K).contains(&top_k) {
+        return Err(invalid(format!("`top_k` is {top_k}; it goes from 1 to {MAX_TOP_K}"), "top_k"));
+    }
+    let min_score = min_score.unwrap_or(0.0);
+    if !(0.0..=1.0).contains(&min_score) {
+        return Err(invalid(format!("`min_score` is {min_score}; it goes from 0 to 1"), "min_score"));
+    }
+    Ok(Query { text: query, top_k: top_k as usize, min_score, now: Some(access.time.now()) })
+}

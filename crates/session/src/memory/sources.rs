@@ -1,0 +1,329 @@
+//! Knowledge bases in memory.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
+
+use contexture_history::Timestamp;
+
+use super::MemoryStore;
+use crate::rank::{
+    AnalyzerPool, CollectionStats, IndexReader, ListKey, RankQuery, RankedText, Strength, TextNo, rank,
+};
+use crate::sources::{
+    BaseHits, BaseInfo, BaseSettings, ChunkHit, ChunkNo, ChunkSelection, ChunkVector, MAX_HITS, NewChunk,
+    NewSource, SourceIndex, SourceInfo, StoredChunk, ready,
+};
+use crate::{BaseId, BaseKey, SourceId, StoreError, StoreFuture, Tenant};
+
+/// The knowledge bases of the in-memory store.
+#[derive(Debug, Default)]
+pub(super) struct BaseTable(BTreeMap<BaseKey, Base>);
+
+#[derive(Debug)]
+struct Base {
+    info: BaseInfo,
+    /// The number of the newest chunk there ever was.
+    last: ChunkNo,
+    sources: BTreeMap<SourceId, SourceRow>,
+    chunks: BTreeMap<ChunkNo, ChunkRow>,
+    /// The index.
+    lists: HashMap<String, [BTreeSet<ChunkNo>; 2]>,
+}
+
+#[derive(Debug)]
+struct SourceRow {
+    info: SourceInfo,
+    length: u64,
+}
+
+#[derive(Debug)]
+struct ChunkRow {
+    source: SourceId,
+    position: u32,
+    new: NewChunk,
+    vector: Option<(String, Vec<i8>)>,
+}
+
+fn list_of(strength: Strength) -> usize {
+    match strength {
+        Strength::Any => 0,
+        Strength::Strong => 1,
+    }
+}
+
+impl BaseTable {
+    fn get(&self, key: &BaseKey) -> Result<&Base, StoreError> {
+        self.0.get(key).ok_or_else(|| StoreError::no_base(&key.base))
+    }
+
+    fn get_mut(&mut self, key: &BaseKey) -> Result<&mut Base, StoreError> {
+        self.0.get_mut(key).ok_or_else(|| StoreError::no_base(&key.base))
+    }
+
+    fn put(&mut self, key: BaseKey, settings: BaseSettings, at: Timestamp) -> BaseInfo {
+        let name = key.base.clone();
+        let base = self.0.entry(key).or_insert_with(|| Base {
+            info: BaseInfo::new(name, settings.clone(), at),
+            last: 0,
+            sources: BTreeMap::new(),
+            chunks: BTreeMap::new(),
+            lists: HashMap::new(),
+        });
+        base.info.settings = settings;
+        base.info.clone()
+    }
+}
+
+impl Base {
+    fn replace(&mut self, source: NewSource) {
+        self.remove(&source.info.id);
+        let length = source.length();
+        let (first, chunks) = (self.last + 1, source.chunks.len());
+        let info = SourceInfo { first, chunks: u32::try_from(chunks).unwrap_or(u32::MAX), ..source.info };
+        for (position, new) in (0..).zip(source.chunks) {
+            self.last += 1;
+            for (strength, term) in terms_of(&new) {
+                self.lists.entry(term.to_owned()).or_default()[list_of(strength)].insert(self.last);
+            }
+            self.chunks.insert(self.last, ChunkRow { source: info.id.clone(), position, new, vector: None });
+        }
+        self.info.documents += 1;
+        self.info.chunks += u64::from(info.chunks);
+        self.info.length += length;
+        self.info.updated = self.info.updated.max(info.at);
+        self.sources.insert(info.id.clone(), SourceRow { info, length });
+    }
+
+    fn remove(&mut self, id: &SourceId) -> bool {
+        let Some(source) = self.sources.remove(id) else { return false };
+        let SourceInfo { first, chunks, .. } = source.info;
+        for no in first..first + u64::from(chunks) {
+            let Some(chunk) = self.chunks.remove(&no) else { continue };
+            for (strength, term) in terms_of(&chunk.new) {
+                if let Some(lists) = self.lists.get_mut(term) {
+                    lists[list_of(strength)].remove(&no);
+                }
+            }
+        }
+        self.info.documents -= 1;
+        self.info.chunks -= u64::from(chunks);
+        self.info.length -= source.length;
+        true
+    }
+
+    fn chunk(&self, no: ChunkNo) -> Option<StoredChunk> {
+        let ChunkRow { source, position, new, .. } = self.chunks.get(&no)?;
+        Some(StoredChunk {
+            no,
+            source: source.clone(),
+            position: *position,
+            of: self.sources.get(source)?.info.chunks,
+            headings: new.headings.clone(),
+            section: new.section,
+            bytes: new.bytes.clone(),
+            chars: new.chars.clone(),
+            text: new.text.clone(),
+        })
+    }
+
+    fn select(&self, selection: &ChunkSelection) -> Vec<StoredChunk> {
+        match selection {
+            ChunkSelection::Numbers(nos) => {
+                let nos: BTreeSet<ChunkNo> = nos.iter().copied().collect();
+                nos.into_iter().filter_map(|it| self.chunk(it)).collect()
+            }
+            ChunkSelection::Range { source, positions } => {
+                let Some(source) = self.sources.get(source) else { return Vec::new() };
+                let end = positions.end.min(source.info.chunks);
+                let no = |position: u32| source.info.first + u64::from(position);
+                (positions.start..end).filter_map(|it| self.chunk(no(it))).collect()
+            }
+        }
+    }
+
+    fn search(&self, query: &RankQuery, max: usize) -> Result<BaseHits, StoreError> {
+        let scored = ready(rank(&mut Reader(self), query, &AnalyzerPool::default()))?;
+        let hit = |scored: crate::rank::Scored| {
+            let chunk = self.chunk(scored.no)?;
+            let source = self.sources.get(&chunk.source)?.info.clone();
+            Some(ChunkHit { chunk, source, scored })
+        };
+        let hits = scored.into_iter().take(max.min(MAX_HITS)).filter_map(hit).collect();
+        Ok(BaseHits { version: self.info.version, hits })
+    }
+
+    fn after(&self, no: ChunkNo) -> impl Iterator<Item = (&ChunkNo, &ChunkRow)> {
+        self.chunks.range((Bound::Excluded(no), Bound::Unbounded))
+    }
+}
+
+fn terms_of(chunk: &NewChunk) -> impl Iterator<Item = (Strength, &str)> {
+    let all = chunk.terms.all().map(|it| (Strength::Any, it));
+    all.chain(chunk.terms.strong().map(|it| (Strength::Strong, it)))
+}
+
+/// Reads a base for a search.
+struct Reader<'a>(&'a Base);
+
+impl Reader<'_> {
+    fn list(&self, key: &ListKey<'_>) -> Option<&BTreeSet<ChunkNo>> {
+        self.0.lists.get(key.term).map(|it| &it[list_of(key.strength)])
+    }
+}
+
+impl IndexReader for Reader<'_> {
+    type Error = StoreError;
+
+    async fn stats(&mut self) -> Result<CollectionStats, StoreError> {
+        Ok(CollectionStats { texts: self.0.info.chunks, length: self.0.info.length })
+    }
+
+    async fn counts(&mut self, lists: &[ListKey<'_>]) -> Result<Vec<u64>, StoreError> {
+        Ok(lists.iter().map(|it| self.list(it).map_or(0, |it| it.len() as u64)).collect())
+    }
+
+    async fn lists(&mut self, lists: &[ListKey<'_>], max: usize) -> Result<Vec<Vec<TextNo>>, StoreError> {
+        let list = |it| self.list(it).into_iter().flatten().rev().take(max).copied().collect();
+        Ok(lists.iter().map(list).collect())
+    }
+
+    async fn texts(&mut self, nos: &[TextNo]) -> Result<Vec<RankedText>, StoreError> {
+        let text = |no: &TextNo| {
+            let row = self.0.chunks.get(no)?;
+            let source = &self.0.sources.get(&row.source)?.info;
+            Some(RankedText {
+                no: *no,
+                parent: source.first,
+                before: (row.position > 0).then(|| no - 1),
+                after: (row.position + 1 < source.chunks).then(|| no + 1),
+                at: source.at,
+                terms: row.new.terms.vector.clone(),
+            })
+        };
+        Ok(nos.iter().filter_map(text).collect())
+    }
+
+    async fn words(&mut self, nos: &[TextNo]) -> Result<BTreeMap<TextNo, String>, StoreError> {
+        let text = |no: &TextNo| Some((*no, self.0.chunks.get(no)?.new.text.clone()));
+        Ok(nos.iter().filter_map(text).collect())
+    }
+}
+
+impl MemoryStore {
+    fn in_base<T: Send + 'static>(
+        &self,
+        key: &BaseKey,
+        read: impl FnOnce(&Base) -> Result<T, StoreError>,
+    ) -> StoreFuture<'_, T> {
+        let read = self.lock().bases.get(key).and_then(read);
+        Box::pin(std::future::ready(read))
+    }
+
+    fn change_base<T: Send + 'static>(
+        &self,
+        key: &BaseKey,
+        change: impl FnOnce(&mut Base) -> T,
+    ) -> StoreFuture<'_, T> {
+        let changed = self.lock().bases.get_mut(key).map(|base| {
+            base.info.version += 1;
+            change(base)
+        });
+        Box::pin(std::future::ready(changed))
+    }
+}
+
+impl SourceIndex for MemoryStore {
+    fn put_base(&self, key: BaseKey, settings: BaseSettings, at: Timestamp) -> StoreFuture<'_, BaseInfo> {
+        let info = self.lock().bases.put(key, settings, at);
+        Box::pin(std::future::ready(Ok(info)))
+    }
+
+    fn base(&self, key: BaseKey) -> StoreFuture<'_, Option<BaseInfo>> {
+        let info = self.lock().bases.0.get(&key).map(|it| it.info.clone());
+        Box::pin(std::future::ready(Ok(info)))
+    }
+
+    fn bases(&self, tenant: Tenant, after: Option<BaseId>, max: usize) -> StoreFuture<'_, Vec<BaseInfo>> {
+        let inner = self.lock();
+        let of_tenant = inner.bases.0.iter().filter(|(key, _)| key.tenant == tenant);
+        let listed = of_tenant.filter(|(key, _)| after.as_ref().is_none_or(|it| key.base > *it));
+        let bases = listed.take(max).map(|(_, base)| base.info.clone()).collect();
+        Box::pin(std::future::ready(Ok(bases)))
+    }
+
+    fn delete_base(&self, key: BaseKey) -> StoreFuture<'_, bool> {
+        let was_there = self.lock().bases.0.remove(&key).is_some();
+        Box::pin(std::future::ready(Ok(was_there)))
+    }
+
+    fn replace_sources(&self, key: BaseKey, sources: Vec<NewSource>) -> StoreFuture<'_, ()> {
+        self.change_base(&key, |base| sources.into_iter().for_each(|it| base.replace(it)))
+    }
+
+    fn remove_sources(&self, key: BaseKey, ids: Vec<SourceId>) -> StoreFuture<'_, u64> {
+        self.change_base(&key, |base| ids.iter().filter(|it| base.remove(it)).count() as u64)
+    }
+
+    fn sources(&self, key: BaseKey, after: Option<SourceId>, max: usize) -> StoreFuture<'_, Vec<SourceInfo>> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.in_base(&key, |base| {
+            let listed = base.sources.range((start, Bound::Unbounded)).take(max);
+            Ok(listed.map(|(_, it)| it.info.clone()).collect())
+        })
+    }
+
+    fn sources_with(&self, key: BaseKey, ids: Vec<SourceId>) -> StoreFuture<'_, Vec<SourceInfo>> {
+        let ids: BTreeSet<SourceId> = ids.into_iter().collect();
+        self.in_base(&key, |base| {
+            Ok(ids.iter().filter_map(|it| base.sources.get(it)).map(|it| it.info.clone()).collect())
+        })
+    }
+
+    fn chunks(&self, key: BaseKey, selection: ChunkSelection) -> StoreFuture<'_, Vec<StoredChunk>> {
+        self.in_base(&key, |base| Ok(base.select(&selection)))
+    }
+
+    fn search_base(&self, key: BaseKey, query: RankQuery, max: usize) -> StoreFuture<'_, BaseHits> {
+        self.in_base(&key, |base| base.search(&query, max))
+    }
+
+    fn put_vectors(&self, key: BaseKey, model: String, vectors: Vec<ChunkVector>) -> StoreFuture<'_, ()> {
+        self.change_base(&key, |base| {
+            for ChunkVector { no, values } in vectors {
+                if let Some(chunk) = base.chunks.get_mut(&no) {
+                    chunk.vector = Some((model.clone(), values));
+                }
+            }
+        })
+    }
+
+    fn without_vector(
+        &self,
+        key: BaseKey,
+        model: String,
+        after: ChunkNo,
+        max: usize,
+    ) -> StoreFuture<'_, Vec<StoredChunk>> {
+        self.in_base(&key, |base| {
+            let is_without = |row: &ChunkRow| row.vector.as_ref().is_none_or(|(of, _)| *of != model);
+            let without = base.after(after).filter(|(_, row)| is_without(row)).take(max);
+            Ok(without.filter_map(|(no, _)| base.chunk(*no)).collect())
+        })
+    }
+
+    fn vectors(
+        &self,
+        key: BaseKey,
+        model: String,
+        after: ChunkNo,
+        max: usize,
+    ) -> StoreFuture<'_, Vec<ChunkVector>> {
+        self.in_base(&key, |base| {
+            let of_model = |(no, row): (&ChunkNo, &ChunkRow)| {
+                let (of, values) = row.vector.as_ref()?;
+                (*of == model).then(|| ChunkVector { no: *no, values: values.clone() })
+            };
+            Ok(base.after(after).filter_map(of_model).take(max).collect())
+        })
+    }
+}

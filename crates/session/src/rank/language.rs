@@ -1,0 +1,89 @@
+//! Languages: their stop words and stems.
+
+use rust_stemmers::Algorithm;
+use serde::{Deserialize, Serialize};
+
+/// The language in which texts are analysed. Texts and queries of one index share it.
+///
+/// Other languages than these are found by whole words with [`Language::Other`]; scripts without spaces need no choice.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+#[allow(missing_docs, reason = "a language needs no explanation")]
+pub enum Language {
+    Arabic,
+    Danish,
+    Dutch,
+    #[default]
+    English,
+    Finnish,
+    French,
+    German,
+    Greek,
+    Hungarian,
+    Italian,
+    Norwegian,
+    Portuguese,
+    Romanian,
+    Russian,
+    Spanish,
+    Swedish,
+    Tamil,
+    Turkish,
+    /// No stop words and no stems.
+    Other,
+}
+
+impl Language {
+    /// Returns the stemming rules of the language.
+    pub(super) fn algorithm(self) -> Option<Algorithm> {
+        Some(match self {
+            Language::Arabic => Algorithm::Arabic,
+            Language::Danish => Algorithm::Danish,
+            Language::Dutch => Algorithm::Dutch,
+            Language::English => Algorithm::English,
+            Language::Finnish => Algorithm::Finnish,
+            Language::French => Algorithm::French,
+            Language::German => Algorithm::German,
+            Language::Greek => Algorithm::Greek,
+            Language::Hungarian => Algorithm::Hungarian,
+            Language::Italian => Algorithm::Italian,
+            Language::Norwegian => Algorithm::Norwegian,
+            Language::Portuguese => Algorithm::Portuguese,
+            Language::Romanian => Algorithm::Romanian,
+            Language::Russian => Algorithm::Russian,
+            Language::Spanish => Algorithm::Spanish,
+            Language::Swedish => Algorithm::Swedish,
+            Language::Tamil => Algorithm::Tamil,
+            Language::Turkish => Algorithm::Turkish,
+            Language::Other => return None,
+        })
+    }
+
+    /// Returns words that say nothing about a text. Where there is no list, weights by rarity have to do.
+    pub(super) fn stop_words(self) -> &'static str {
+        match self {
+            Language::Danish => include_str!("stop_words/danish.txt"),
+            Language::Dutch => include_str!("stop_words/dutch.txt"),
+            Language::English => include_str!("stop_words/english.txt"),
+            Language::French => include_str!("stop_words/french.txt"),
+            Language::German => include_str!("stop_words/german.txt"),
+            Language::Italian => include_str!("stop_words/italian.txt"),
+            Language::Norwegian => include_str!("stop_words/norwegian.txt"),
+            Language::Portuguese => include_str!("stop_words/portuguese.txt"),
+            Language::Russian => include_str!("stop_words/russian.txt"),
+            Language::Spanish => include_str!("stop_words/spanish.txt"),
+            Language::Swedish => include_str!("stop_words/swedish.txt"),
+            Language::Arabic
+            | Language::Finnish
+            | Language::Greek
+            | Language::Hungarian
+            | Language::Romanian
+            | Language::Tamil
+            | Language::Turkish
+            | Language::Other => "",
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Reads documents and chunks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use contexture_history::Timestamp;
+use contexture_session::sources::{ChunkSelection, SourceInfo, StoredChunk};
+use contexture_session::{BaseKey, SourceId, StoreError};
+use deadpool_postgres::{Client, GenericClient, Transaction};
+use tokio_postgres::{IsolationLevel, Row};
+
+use super::{json, text};
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::numbers::{from_sql, to_sql};
+
+const SOURCES_WITH: &str = "\
+    SELECT id, title, origin, media_type, metadata, version, bytes, at, first, chunks
+    FROM {schema}.sources WHERE tenant = $1 AND base = $2 AND id = ANY ($3::text[]) ORDER BY id";
+const SOURCES: &str = "\
+    SELECT id, title, origin, media_type, metadata, version, bytes, at, first, chunks
+    FROM {schema}.sources WHERE tenant = $1 AND base = $2 AND id > $3 ORDER BY id LIMIT $4";
+const CHUNKS: &str = "\
+    SELECT source, no, position, section, byte_start, byte_end, char_start, char_end, headings, text
+    FROM {schema}.chunks WHERE tenant = $1 AND base = $2 AND no = ANY ($3::bigint[]) ORDER BY no";
+
+/// Begins a transaction in which all statements see one moment.
+pub(super) async fn begin_reading(client: &mut Client) -> Result<Transaction<'_>, tokio_postgres::Error> {
+    client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true).start().await
+}
+
+fn source_id(id: String) -> Result<SourceId, Failure> {
+    SourceId::parse(id).map_err(|err| Failure::Damaged(err.to_string()))
+}
+
+fn count(row: &Row, column: usize) -> Result<u64, Failure> {
+    Ok(from_sql(row.try_get(column)?))
+}
+
+fn small(row: &Row, column: usize) -> Result<u32, Failure> {
+    Ok(u32::try_from(count(row, column)?).unwrap_or(u32::MAX))
+}
+
+fn source(row: &Row) -> Result<SourceInfo, Failure> {
+    let origin: Option<Vec<u8>> = row.try_get(2)?;
+    Ok(SourceInfo {
+        id: source_id(row.try_get(0)?)?,
+        title: text(row.try_get(1)?)?,
+        origin: origin.map(text).transpose()?,
+        media_type: text(row.try_get(3)?)?,
+        metadata: json(row.try_get(4)?)?,
+        version: text(row.try_get(5)?)?,
+        bytes: count(row, 6)?,
+        at: Timestamp(row.try_get(7)?),
+        first: count(row, 8)?,
+        chunks: small(row, 9)?,
+    })
+}
+
+impl Database {
+    pub(crate) async fn sources(
+        &self,
+        key: &BaseKey,
+        after: Option<&SourceId>,
+        max: usize,
+    ) -> Result<Vec<SourceInfo>, StoreError> {
+        let after = after.map_or("", SourceId::as_str);
+        self.run(|client, _| async move {
+            self.existing_base(&client, key).await?;
+            let statement = client.prepare_cached(&self.sql(SOURCES)).await?;
+            let (tenant, base) = (key.tenant.as_str(), key.base.as_str());
+            let rows = client.query(&statement, &[&tenant, &base, &after, &to_sql(max as u64)]).await?;
+            rows.iter().map(source).collect()
+        })
+        .await
+    }
+
+    pub(crate) async fn sources_with(
+        &self,
+        key: &BaseKey,
+        ids: &[SourceId],
+    ) -> Result<Vec<SourceInfo>, StoreError> {
+        self.run(|client, _| async move {
+            self.existing_base(&client, key).await?;
+            self.find_sources(&client, key, ids).await
+        })
+        .await
+    }
+
+    async fn find_sources(
+        &self,
+        client: &impl GenericClient,
+        key: &BaseKey,
+        ids: &[SourceId],
+    ) -> Result<Vec<SourceInfo>, Failure> {
+        let ids: Vec<&str> = ids.iter().map(SourceId::as_str).collect();
+        let statement = client.prepare_cached(&self.sql(SOURCES_WITH)).await?;
+        let rows = client.query(&statement, &[&key.tenant.as_str(), &key.base.as_str(), &ids]).await?;
+        rows.iter().map(source).collect()
+    }
+
+    pub(crate) async fn chunks(
+        &self,
+        key: &BaseKey,
+        selection: &ChunkSelection,
+    ) -> Result<Vec<StoredChunk>, StoreError> {
+        self.run(|mut client, _| async move {
+            let transaction = begin_reading(&mut client).await?;
+            self.existing_base(&transaction, key).await?;
+            let nos = match selection {
+                ChunkSelection::Numbers(nos) => nos.clone(),
+                ChunkSelection::Range { source, positions } => {
+                    let found = self.find_sources(&transaction, key, std::slice::from_ref(source)).await?;
+                    let numbers = |it: &SourceInfo| {
+                        let first = it.first;
+                        (positions.start..positions.end.min(it.chunks)).map(move |it| first + u64::from(it))
+                    };
+                    found.iter().flat_map(numbers).collect()
+                }
+            };
+            let chunks = self.chunks_with_sources(&transaction, key, &nos).await?;
+            transaction.commit().await?;
+            Ok(chunks.into_values().map(|(chunk, _)| chunk).collect())
+        })
+        .await
+    }
+
+    /// Returns the existing chunks with their documents, by their numbers.
+    pub(super) async fn chunks_with_sources(
+        &self,
+        client: &impl GenericClient,
+        key: &BaseKey,
+        nos: &[u64],
+    ) -> Result<BTreeMap<u64, (StoredChunk, SourceInfo)>, Failure> {
+        let nos: Vec<i64> = nos.iter().map(|it| to_sql(*it)).collect();
+        let statement = client.prepare_cached(&self.sql(CHUNKS)).await?;
+        let (tenant, base) = (key.tenant.as_str(), key.base.as_str());
+        let rows = client.query(&statement, &[&tenant, &base, &nos]).await?;
+        let ids: BTreeSet<SourceId> =
+            rows.iter().map(|it| source_id(it.try_get(0)?)).collect::<Result<_, _>>()?;
+        let ids: Vec<SourceId> = ids.into_iter().collect();
+        let sources = self.find_sources(client, key, &ids).await?;
+        let sources: BTreeMap<&SourceId, &SourceInfo> = sources.iter().map(|it| (&it.id, it)).collect();
+        let mut chunks = BTreeMap::new();
+        for row in &rows {
+            let id = source_id(row.try_get(0)?)?;
+            let source = sources.get(&id).copied();
+            let source =
+                source.ok_or_else(|| Failure::Damaged(format!("a chunk of a missing document `{id}`")))?;
+            let chunk = StoredChunk {
+                no: count(row, 1)?,
+                source: id,
+                position: small(row, 2)?,
+                of: source.chunks,
+                headings: json(row.try_get(8)?)?,
+                section: small(row, 3)?,
+                bytes: count(row, 4)?..count(row, 5)?,
+                chars: count(row, 6)?..count(row, 7)?,
+                text: text(row.try_get(9)?)?,
+            };
+            chunks.insert(chunk.no, (chunk, source.clone()));
+        }
+        Ok(chunks)
+    }
+}

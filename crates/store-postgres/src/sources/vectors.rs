@@ -1,0 +1,99 @@
+//! Vectors of chunks.
+
+use contexture_session::sources::{ChunkNo, ChunkVector, StoredChunk};
+use contexture_session::{BaseKey, StoreError};
+
+use super::read::begin_reading;
+use crate::database::{Database, begin};
+use crate::numbers::{from_sql, to_sql};
+
+const PUT: &str = "\
+    INSERT INTO {schema}.chunk_vectors (tenant, base, no, model, vector)
+    SELECT $1, $2, it.no, $3, it.vector FROM unnest($4::bigint[], $5::bytea[]) AS it (no, vector)
+    WHERE EXISTS (SELECT FROM {schema}.chunks AS chunk WHERE tenant = $1 AND base = $2 AND chunk.no = it.no)
+    ON CONFLICT (tenant, base, no) DO UPDATE SET model = excluded.model, vector = excluded.vector";
+const TOUCH: &str = "UPDATE {schema}.bases SET version = version + 1 WHERE tenant = $1 AND base = $2";
+const WITHOUT: &str = "\
+    SELECT no FROM {schema}.chunks AS chunk WHERE tenant = $1 AND base = $2 AND no > $4 AND NOT EXISTS (
+        SELECT FROM {schema}.chunk_vectors AS it
+        WHERE it.tenant = $1 AND it.base = $2 AND it.no = chunk.no AND it.model = $3
+    ) ORDER BY no LIMIT $5";
+const VECTORS: &str = "\
+    SELECT no, vector FROM {schema}.chunk_vectors
+    WHERE tenant = $1 AND base = $2 AND model = $3 AND no > $4 ORDER BY no LIMIT $5";
+
+impl Database {
+    pub(crate) async fn put_vectors(
+        &self,
+        key: &BaseKey,
+        model: &str,
+        vectors: &[ChunkVector],
+    ) -> Result<(), StoreError> {
+        // Of two vectors of one chunk the last one counts, and one statement may write a row only once.
+        let unique: std::collections::BTreeMap<ChunkNo, &ChunkVector> =
+            vectors.iter().map(|it| (it.no, it)).collect();
+        let nos: &Vec<i64> = &unique.keys().map(|it| to_sql(*it)).collect();
+        let bytes = |it: &&ChunkVector| it.values.iter().map(|it| it.cast_unsigned()).collect();
+        let values: &Vec<Vec<u8>> = &unique.values().map(bytes).collect();
+        self.run(|mut client, _| async move {
+            let (tenant, base) = (key.tenant.as_str(), key.base.as_str());
+            let transaction = begin(&mut client).await?;
+            self.check_current(&transaction).await?;
+            self.locked_base(&transaction, key).await?;
+            let put = transaction.prepare_cached(&self.sql(PUT)).await?;
+            transaction.execute(&put, &[&tenant, &base, &model.as_bytes(), nos, values]).await?;
+            transaction.execute(&self.sql(TOUCH), &[&tenant, &base]).await?;
+            Ok(transaction.commit().await?)
+        })
+        .await
+    }
+
+    pub(crate) async fn without_vector(
+        &self,
+        key: &BaseKey,
+        model: &str,
+        after: ChunkNo,
+        max: usize,
+    ) -> Result<Vec<StoredChunk>, StoreError> {
+        self.run(|mut client, _| async move {
+            let (tenant, base) = (key.tenant.as_str(), key.base.as_str());
+            let transaction = begin_reading(&mut client).await?;
+            self.existing_base(&transaction, key).await?;
+            let values: [i64; 2] = [to_sql(after), to_sql(max as u64)];
+            let statement = transaction.prepare_cached(&self.sql(WITHOUT)).await?;
+            let rows = transaction
+                .query(&statement, &[&tenant, &base, &model.as_bytes(), &values[0], &values[1]])
+                .await?;
+            let nos = rows.iter().map(|it| it.try_get(0).map(from_sql)).collect::<Result<Vec<_>, _>>()?;
+            let chunks = self.chunks_with_sources(&transaction, key, &nos).await?;
+            transaction.commit().await?;
+            Ok(chunks.into_values().map(|(chunk, _)| chunk).collect())
+        })
+        .await
+    }
+
+    pub(crate) async fn vectors(
+        &self,
+        key: &BaseKey,
+        model: &str,
+        after: ChunkNo,
+        max: usize,
+    ) -> Result<Vec<ChunkVector>, StoreError> {
+        self.run(|client, _| async move {
+            let (tenant, base) = (key.tenant.as_str(), key.base.as_str());
+            self.existing_base(&client, key).await?;
+            let statement = client.prepare_cached(&self.sql(VECTORS)).await?;
+            let values: [i64; 2] = [to_sql(after), to_sql(max as u64)];
+            let rows = client
+                .query(&statement, &[&tenant, &base, &model.as_bytes(), &values[0], &values[1]])
+                .await?;
+            let vector = |row: &tokio_postgres::Row| {
+                let bytes: Vec<u8> = row.try_get(1)?;
+                let values = bytes.into_iter().map(u8::cast_signed).collect();
+                Ok(ChunkVector { no: from_sql(row.try_get(0)?), values })
+            };
+            rows.iter().map(vector).collect()
+        })
+        .await
+    }
+}

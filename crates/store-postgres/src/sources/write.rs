@@ -1,0 +1,226 @@
+//! Replaces and removes documents, with their chunks and index entries. The base's row is locked first, so writers of
+//! one base come one after the other, and its sums are right.
+
+use contexture_session::sources::{NewChunk, NewSource};
+use contexture_session::{BaseKey, SourceId, StoreError};
+use deadpool_postgres::Transaction;
+
+use super::base::FoundBase;
+use super::collection;
+use crate::database::{Database, begin};
+use crate::failure::Failure;
+use crate::numbers::{from_sql, to_sql};
+
+const FIND: &str = "\
+    SELECT first, chunks, length FROM {schema}.sources WHERE tenant = $1 AND base = $2 AND id = $3";
+const ADD: &str = "\
+    INSERT INTO {schema}.sources
+        (tenant, base, id, version, first, chunks, length, bytes, at, media_type, title, origin, metadata)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+const ADD_CHUNKS: &str = "\
+    INSERT INTO {schema}.chunks
+        (tenant, base, source, no, position, section, byte_start, byte_end, char_start, char_end, headings, text)
+    SELECT $1, $2, $3, it.* FROM unnest($4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+        $9::bigint[], $10::bigint[], $11::bytea[], $12::bytea[]) AS it";
+const ADD_TERMS: &str = "\
+    INSERT INTO {schema}.chunk_terms (tenant, base, at, no, position, is_last, terms, tokens)
+    SELECT $1, $2, $3, it.no, it.position, it.is_last, it.terms, array_to_tsvector(string_to_array(it.tokens, ' '))
+    FROM unnest($4::bigint[], $5::bigint[], $6::boolean[], $7::bytea[], $8::text[])
+        AS it (no, position, is_last, terms, tokens)";
+const SAVE: &str = "\
+    UPDATE {schema}.bases SET documents = $3, chunks = $4, length = $5, last = $6, updated = $7, version = version + 1
+    WHERE tenant = $1 AND base = $2";
+/// The chunks of a document, by their numbers.
+const REMOVE: [&str; 3] = [
+    "DELETE FROM {schema}.chunk_terms WHERE tenant = $1 AND base = $2 AND no >= $3 AND no < $4",
+    "DELETE FROM {schema}.chunk_vectors WHERE tenant = $1 AND base = $2 AND no >= $3 AND no < $4",
+    "DELETE FROM {schema}.chunks WHERE tenant = $1 AND base = $2 AND no >= $3 AND no < $4",
+];
+const REMOVE_SOURCE: &str = "DELETE FROM {schema}.sources WHERE tenant = $1 AND base = $2 AND id = $3";
+
+/// Chunks of a document are sent in groups of this many.
+const CHUNKS_AT_ONCE: usize = 500;
+
+impl Database {
+    pub(crate) async fn replace_sources(
+        &self,
+        key: &BaseKey,
+        sources: &[NewSource],
+    ) -> Result<(), StoreError> {
+        self.run(|mut client, _| async move {
+            let transaction = begin(&mut client).await?;
+            self.check_current(&transaction).await?;
+            let mut writer = SourceWriter::new(self, &transaction, key).await?;
+            for source in sources {
+                writer.remove(&source.info.id).await?;
+                writer.add(source).await?;
+            }
+            writer.save().await?;
+            Ok(transaction.commit().await?)
+        })
+        .await
+    }
+
+    pub(crate) async fn remove_sources(&self, key: &BaseKey, ids: &[SourceId]) -> Result<u64, StoreError> {
+        self.run(|mut client, _| async move {
+            let transaction = begin(&mut client).await?;
+            self.check_current(&transaction).await?;
+            let mut writer = SourceWriter::new(self, &transaction, key).await?;
+            let before = writer.base.info.documents;
+            for id in ids {
+                writer.remove(id).await?;
+            }
+            let removed = before - writer.base.info.documents;
+            writer.save().await?;
+            transaction.commit().await?;
+            Ok(removed)
+        })
+        .await
+    }
+}
+
+/// Writes documents of one base in one transaction.
+struct SourceWriter<'a> {
+    database: &'a Database,
+    transaction: &'a Transaction<'a>,
+    key: &'a BaseKey,
+    base: FoundBase,
+}
+
+impl<'a> SourceWriter<'a> {
+    async fn new(
+        database: &'a Database,
+        transaction: &'a Transaction<'a>,
+        key: &'a BaseKey,
+    ) -> Result<Self, Failure> {
+        let base = database.locked_base(transaction, key).await?;
+        Ok(Self { database, transaction, key, base })
+    }
+
+    fn names(&self) -> (&'a str, &'a str) {
+        (self.key.tenant.as_str(), self.key.base.as_str())
+    }
+
+    async fn remove(&mut self, id: &SourceId) -> Result<(), Failure> {
+        let (tenant, base) = self.names();
+        let find = self.transaction.prepare_cached(&self.database.sql(FIND)).await?;
+        let found = self.transaction.query_opt(&find, &[&tenant, &base, &id.as_str()]).await?;
+        let Some(row) = found else { return Ok(()) };
+        let (first, chunks, length): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        for sql in REMOVE {
+            let statement = self.transaction.prepare_cached(&self.database.sql(sql)).await?;
+            self.transaction.execute(&statement, &[&tenant, &base, &first, &(first + chunks)]).await?;
+        }
+        let statement = self.transaction.prepare_cached(&self.database.sql(REMOVE_SOURCE)).await?;
+        self.transaction.execute(&statement, &[&tenant, &base, &id.as_str()]).await?;
+        let info = &mut self.base.info;
+        info.documents = info.documents.saturating_sub(1);
+        info.chunks = info.chunks.saturating_sub(from_sql(chunks));
+        info.length = info.length.saturating_sub(from_sql(length));
+        Ok(())
+    }
+
+    async fn add(&mut self, source: &NewSource) -> Result<(), Failure> {
+        let (tenant, base) = self.names();
+        let NewSource { info, chunks } = source;
+        let (first, count, length) = (self.base.last + 1, chunks.len() as u64, source.length());
+        // It is plain data: writing it does not fail.
+        let metadata = serde_json::to_vec(&info.metadata).unwrap_or_default();
+        let statement = self.transaction.prepare_cached(&self.database.sql(ADD)).await?;
+        self.transaction
+            .execute(
+                &statement,
+                &[
+                    &tenant,
+                    &base,
+                    &info.id.as_str(),
+                    &info.version.as_bytes(),
+                    &to_sql(first),
+                    &to_sql(count),
+                    &to_sql(length),
+                    &to_sql(info.bytes),
+                    &info.at.0,
+                    &info.media_type.as_bytes(),
+                    &info.title.as_bytes(),
+                    &info.origin.as_ref().map(String::as_bytes),
+                    &metadata,
+                ],
+            )
+            .await?;
+        let numbered: Vec<(u64, &NewChunk)> = (0..).zip(chunks).collect();
+        for some in numbered.chunks(CHUNKS_AT_ONCE) {
+            self.add_chunks(source, first, some).await?;
+        }
+        let info = &mut self.base.info;
+        info.documents += 1;
+        info.chunks += count;
+        info.length += length;
+        info.updated = info.updated.max(source.info.at);
+        self.base.last += count;
+        Ok(())
+    }
+
+    async fn add_chunks(
+        &self,
+        source: &NewSource,
+        first: u64,
+        chunks: &[(u64, &NewChunk)],
+    ) -> Result<(), Failure> {
+        let (tenant, base) = self.names();
+        let column = |value: &dyn Fn(&NewChunk) -> u64| -> Vec<i64> {
+            chunks.iter().map(|(_, it)| to_sql(value(it))).collect()
+        };
+        let nos: Vec<i64> = chunks.iter().map(|(position, _)| to_sql(first + position)).collect();
+        let positions: Vec<i64> = chunks.iter().map(|(position, _)| to_sql(*position)).collect();
+        let headings: Vec<Vec<u8>> =
+            chunks.iter().map(|(_, it)| serde_json::to_vec(&it.headings).unwrap_or_default()).collect();
+        let texts: Vec<&[u8]> = chunks.iter().map(|(_, it)| it.text.as_bytes()).collect();
+        let statement = self.transaction.prepare_cached(&self.database.sql(ADD_CHUNKS)).await?;
+        self.transaction
+            .execute(
+                &statement,
+                &[
+                    &tenant,
+                    &base,
+                    &source.info.id.as_str(),
+                    &nos,
+                    &positions,
+                    &column(&|it| u64::from(it.section)),
+                    &column(&|it| it.bytes.start),
+                    &column(&|it| it.bytes.end),
+                    &column(&|it| it.chars.start),
+                    &column(&|it| it.chars.end),
+                    &headings,
+                    &texts,
+                ],
+            )
+            .await?;
+        let count = source.chunks.len() as u64;
+        let is_last: Vec<bool> = chunks.iter().map(|(position, _)| position + 1 == count).collect();
+        let terms: Vec<&[u8]> = chunks.iter().map(|(_, it)| it.terms.vector.as_bytes()).collect();
+        let collection = collection(self.key);
+        // A text without terms has no tokens; an empty array would be one with an empty token.
+        let tokens = chunks
+            .iter()
+            .map(|(_, it)| (!it.terms.is_empty()).then(|| it.terms.tokens(collection).trim_end().to_owned()));
+        let tokens: Vec<Option<String>> = tokens.collect();
+        let statement = self.transaction.prepare_cached(&self.database.sql(ADD_TERMS)).await?;
+        let at = source.info.at.0;
+        self.transaction
+            .execute(&statement, &[&tenant, &base, &at, &nos, &positions, &is_last, &terms, &tokens])
+            .await?;
+        Ok(())
+    }
+
+    async fn save(&self) -> Result<(), Failure> {
+        let (tenant, base) = self.names();
+        let info = &self.base.info;
+        let [documents, chunks, length, last] =
+            [info.documents, info.chunks, info.length, self.base.last].map(to_sql);
+        let statement = self.transaction.prepare_cached(&self.database.sql(SAVE)).await?;
+        self.transaction
+            .execute(&statement, &[&tenant, &base, &documents, &chunks, &length, &last, &info.updated.0])
+            .await?;
+        Ok(())
+    }
+}

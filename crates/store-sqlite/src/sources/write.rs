@@ -1,0 +1,152 @@
+//! Replaces and removes documents, with their chunks and index entries.
+
+use contexture_history::Timestamp;
+use contexture_session::rank::IndexTerms;
+use contexture_session::sources::{NewChunk, NewSource};
+use contexture_session::{BaseKey, SourceId};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::base::{FoundBase, existing, remove_range};
+use crate::failure::Failure;
+use crate::numbers::{from_sql, to_sql};
+
+const FIND: &str = "SELECT no, first, chunks, length FROM sources WHERE base = ?1 AND id = ?2";
+const ADD: &str = "INSERT INTO sources
+    (base, id, version, first, chunks, length, bytes, at, media_type, title, origin, metadata)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+const ADD_CHUNK: &str = "INSERT INTO chunks
+    (no, source, position, section, byte_start, byte_end, char_start, char_end, headings, text)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+const ADD_TERMS: &str =
+    "INSERT INTO chunk_terms (no, position, is_last, at, terms) VALUES (?1, ?2, ?3, ?4, ?5)";
+const ADD_WORDS: &str = "INSERT INTO chunk_words (rowid, terms) VALUES (?1, ?2)";
+const SAVE: &str =
+    "UPDATE bases SET documents = ?2, chunks = ?3, length = ?4, last = ?5, version = version + 1,
+    updated = ?6 WHERE no = ?1";
+
+/// Adds documents, in place of those with the same ids.
+pub(crate) fn replace_sources(
+    conn: &Connection,
+    key: &BaseKey,
+    sources: &[NewSource],
+) -> Result<(), Failure> {
+    let mut base = existing(conn, key)?;
+    for source in sources {
+        remove(conn, &mut base, &source.info.id)?;
+        add(conn, &mut base, source)?;
+    }
+    save(conn, &base)
+}
+
+/// Removes documents. Returns how many there were.
+pub(crate) fn remove_sources(conn: &Connection, key: &BaseKey, ids: &[SourceId]) -> Result<u64, Failure> {
+    let mut base = existing(conn, key)?;
+    let before = base.info.documents;
+    for id in ids {
+        remove(conn, &mut base, id)?;
+    }
+    save(conn, &base)?;
+    Ok(before - base.info.documents)
+}
+
+fn save(conn: &Connection, base: &FoundBase) -> Result<(), Failure> {
+    let info = &base.info;
+    let [documents, chunks, length, last] = [info.documents, info.chunks, info.length, base.last].map(to_sql);
+    let values = params![base.no, documents, chunks, length, last, info.updated.0];
+    conn.prepare_cached(SAVE)?.execute(values)?;
+    Ok(())
+}
+
+fn remove(conn: &Connection, base: &mut FoundBase, id: &SourceId) -> Result<(), Failure> {
+    let mut statement = conn.prepare_cached(FIND)?;
+    let found = statement.query_row(params![base.no, id.as_str()], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, row.get::<_, i64>(3)?))
+    });
+    let Some((no, first, chunks, length)) = found.optional()? else { return Ok(()) };
+    remove_range(conn, first, first + chunks)?;
+    conn.prepare_cached("DELETE FROM sources WHERE no = ?1")?.execute([no])?;
+    base.info.documents = base.info.documents.saturating_sub(1);
+    base.info.chunks = base.info.chunks.saturating_sub(from_sql(chunks));
+    base.info.length = base.info.length.saturating_sub(from_sql(length));
+    Ok(())
+}
+
+fn add(conn: &Connection, base: &mut FoundBase, source: &NewSource) -> Result<(), Failure> {
+    let NewSource { info, chunks } = source;
+    let (first, count, length) = (base.key(base.last + 1), chunks.len() as u64, source.length());
+    // It is plain data: writing it does not fail.
+    let metadata = serde_json::to_string(&info.metadata).unwrap_or_default();
+    let values = params![
+        base.no,
+        info.id.as_str(),
+        info.version,
+        first,
+        to_sql(count),
+        to_sql(length),
+        to_sql(info.bytes),
+        info.at.0,
+        info.media_type,
+        info.title,
+        info.origin,
+        metadata,
+    ];
+    let no = conn.prepare_cached(ADD)?.insert(values)?;
+    for (position, chunk) in (0..).zip(chunks) {
+        let place = ChunkPlace { source: no, position, is_last: position + 1 == count, at: info.at };
+        add_chunk(conn, base.no, first + to_sql(position), &place, chunk)?;
+    }
+    base.info.documents += 1;
+    base.info.chunks += count;
+    base.info.length += length;
+    base.info.updated = base.info.updated.max(info.at);
+    base.last += count;
+    Ok(())
+}
+
+/// Where a chunk belongs.
+pub(crate) struct ChunkPlace {
+    pub(crate) source: i64,
+    pub(crate) position: u64,
+    pub(crate) is_last: bool,
+    pub(crate) at: Timestamp,
+}
+
+fn add_chunk(
+    conn: &Connection,
+    base: i64,
+    key: i64,
+    place: &ChunkPlace,
+    chunk: &NewChunk,
+) -> rusqlite::Result<()> {
+    let headings = serde_json::to_string(&chunk.headings).unwrap_or_default();
+    let position = to_sql(place.position);
+    conn.prepare_cached(ADD_CHUNK)?.execute(params![
+        key,
+        place.source,
+        position,
+        chunk.section,
+        to_sql(chunk.bytes.start),
+        to_sql(chunk.bytes.end),
+        to_sql(chunk.chars.start),
+        to_sql(chunk.chars.end),
+        headings,
+        chunk.text,
+    ])?;
+    index_chunk(conn, base, key, place, &chunk.terms)
+}
+
+/// Adds a chunk to the index.
+pub(crate) fn index_chunk(
+    conn: &Connection,
+    base: i64,
+    key: i64,
+    place: &ChunkPlace,
+    terms: &IndexTerms,
+) -> rusqlite::Result<()> {
+    let values = params![key, to_sql(place.position), place.is_last, place.at.0, terms.vector.as_bytes()];
+    conn.prepare_cached(ADD_TERMS)?.execute(values)?;
+    if !terms.is_empty() {
+        conn.prepare_cached(ADD_WORDS)?.execute(params![key, terms.tokens(base)])?;
+    }
+    Ok(())
+}
