@@ -8,19 +8,19 @@ use contexture_compose::{
     BoxError, BoxFuture, Call, Constraint, Context, Contribution, Contributor, ConversationUse, Declaration,
     Entry, OnError, Pass, Piece, Placement, Priority, Profile, Scope, Source, Text, Trust,
 };
-use contexture_knowledge::grounding::{CitationRule, GroundingRules, KnownEvidence, QuoteRule, cards, check};
-use contexture_message::{Citation, Evidence, Message, Part, Role, ToolOutput, counter_for};
+use contexture_knowledge::grounding::{
+    CitationRule, GroundingRules, KnownEvidence, QuoteRule, cards as evidence_cards, check,
+};
+use contexture_message::counter_for;
 use serde_json::{Value, json};
 
 use crate::base::KnowledgeBase;
+use crate::cards;
 use crate::pieces::{HitForm, pieces};
 use crate::query::QueryTemplate;
 use crate::retrieval::Inject;
 use crate::search::{DEFAULT_TOP_K, Search};
 use crate::tools;
-
-/// The priority of cards: what earlier answers rest on gives way after the hits of this turn.
-const CARDS: f64 = 70.0;
 
 /// An entry that grounds answers in evidence. Make it with [`grounding`].
 #[derive(Clone)]
@@ -217,71 +217,16 @@ impl Grounding {
         }
         let found: BTreeSet<String> =
             contribution.pieces.iter().filter_map(|it| Some(it.evidence.as_ref()?.chunk.clone())).collect();
-        contribution.pieces.extend(card_pieces(&call, &self.search.bases, &found));
+        contribution.pieces.extend(cards::pieces(&call, &self.search.bases, &found).await);
         Ok(contribution)
     }
-}
-
-/// Returns cards of what earlier answers cite and the request no longer has: the words that were quoted. Without them the
-/// model could not repeat a citation after its evidence was summarised or left out.
-fn card_pieces<'a>(
-    call: &Call,
-    bases: &'a [KnowledgeBase],
-    found: &'a BTreeSet<String>,
-) -> impl Iterator<Item = Piece> + use<'a> {
-    let messages: Vec<&Message> =
-        call.conversation().iter().flat_map(|it| it.messages()).map(|it| &**it).collect();
-    let present: BTreeSet<&str> = messages.iter().flat_map(|it| chunks_in(&it.content)).collect();
-    let mut cited: Vec<Evidence> = Vec::new();
-    for message in messages.iter().filter(|it| it.role == Role::Assistant) {
-        for Citation { chunk, source, quote, .. } in message.citations() {
-            let is_ours =
-                chunk.split_once(':').is_some_and(|(base, _)| bases.iter().any(|it| it.name() == base));
-            let is_absent = !present.contains(chunk.as_str()) && !found.contains(&chunk);
-            let Some(quote) = quote.filter(|_| is_ours && is_absent) else { continue };
-            match cited.iter_mut().find(|it| it.chunk == chunk) {
-                Some(card) if card.text.contains(&quote) => {}
-                Some(card) => card.text.push(format!("\n{quote}")),
-                None => {
-                    cited.push(Evidence { chunk, source, title: None, text: vec![quote], citations: true })
-                }
-            }
-        }
-    }
-    cited.into_iter().map(|card| {
-        let (base, chunk) = card.chunk.split_once(':').unwrap_or(("", &card.chunk));
-        Piece {
-            source: Some(Source::Knowledge { base: base.into(), chunk: chunk.into() }),
-            priority: Priority::new(CARDS).ok(),
-            detail: Some(Arc::new(json!({"card": true}))),
-            evidence: Some(Arc::new(card.clone())),
-            ..Piece::new(card.labelled_text())
-        }
-    })
-}
-
-/// Lists the chunks of the evidence in parts, also in tool results.
-fn chunks_in(parts: &[Part]) -> Vec<&str> {
-    let mut chunks = Vec::new();
-    for part in parts {
-        match part {
-            Part::Evidence(evidence) => chunks.push(evidence.chunk.as_str()),
-            Part::ToolResult(result) => {
-                if let ToolOutput::Content(parts) = &result.output {
-                    chunks.extend(chunks_in(parts));
-                }
-            }
-            Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_) => {}
-        }
-    }
-    chunks
 }
 
 /// Checks an answer. The report has the evidence cards: it is recorded with the turn, where no summary reaches it.
 fn outcome(answer: &Checked, owner: &str, rules: &GroundingRules) -> CheckOutcome {
     let known = KnownEvidence::of(&answer.pass);
     let grounded = check(&answer.text, &answer.message.citations(), &known, rules);
-    let cards = cards(&grounded, &known, &query_of(&answer.pass, owner));
+    let cards = evidence_cards(&grounded, &known, &query_of(&answer.pass, owner));
     let mut report = json!(grounded.report);
     report["cards"] = json!(cards);
     CheckOutcome {

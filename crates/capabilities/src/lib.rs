@@ -10,6 +10,7 @@
 //! for each that is not there.
 
 mod base;
+mod cards;
 mod catalogue;
 mod grounding;
 mod pieces;

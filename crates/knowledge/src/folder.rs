@@ -1,9 +1,12 @@
 //! Reads the folder of a base. The only module that touches the file system or starts a process.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use contexture_history::Timestamp;
 
@@ -16,6 +19,9 @@ const MAX_DEPTH: usize = 32;
 const MAX_FILES: usize = 1_000_000;
 /// How often a file is read that keeps changing.
 const ATTEMPTS: usize = 3;
+
+/// How long the conversion of one file may take.
+const CONVERSION_LIMIT: Duration = Duration::from_secs(120);
 
 /// The files of a folder, such as `knowledge/handbook`.
 ///
@@ -123,31 +129,64 @@ impl CommandConverter {
     pub fn new(program: impl Into<String>, arguments: Vec<String>) -> Self {
         Self { program: program.into(), arguments }
     }
+
+    /// Returns what a program writes to its standard output and standard error, both read beside the writing: a program
+    /// that writes before it has read everything must not block.
+    fn output(&self, child: &mut Child, bytes: &[u8]) -> Result<(Vec<u8>, Vec<u8>), String> {
+        let (input, bytes) = (child.stdin.take(), bytes.to_vec());
+        std::thread::spawn(move || {
+            // A program may end before it has read everything.
+            _ = input.map(|mut it| it.write_all(&bytes));
+        });
+        let (sender, receiver) = channel();
+        let said = child.stderr.take().map(|it| read_beside(it, channel().0));
+        let text = child.stdout.take().map(|it| read_beside(it, sender));
+        receiver.recv_timeout(CONVERSION_LIMIT).map_err(|_| {
+            format!("`{}` did not finish within {} s", self.program, CONVERSION_LIMIT.as_secs())
+        })?;
+        let joined = |it: Option<JoinHandle<Vec<u8>>>| it.and_then(|it| it.join().ok()).unwrap_or_default();
+        let text = joined(text);
+        if text.len() > MAX_BYTES {
+            return Err(format!("`{}` wrote more than {MAX_BYTES} bytes", self.program));
+        }
+        Ok((text, joined(said)))
+    }
+}
+
+/// Reads a stream to its end, at most a little more than is allowed, and then tells so.
+fn read_beside(stream: impl Read + Send + 'static, done: Sender<()>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error is all there is.
+        _ = stream.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
+        // The reader may have given up.
+        _ = done.send(());
+        bytes
+    })
 }
 
 impl Converter for CommandConverter {
     fn convert(&self, path: &str, bytes: &[u8]) -> Result<String, String> {
+        // A name that begins with a dash must not be an option.
+        let path = if path.starts_with('-') { format!("./{path}") } else { path.to_owned() };
         let mut child = Command::new(&self.program)
-            .args(self.arguments.iter().map(|it| it.replace("{path}", path)))
+            .args(self.arguments.iter().map(|it| it.replace("{path}", &path)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|err| format!("`{}`: {err}", self.program))?;
-        let mut input = child.stdin.take();
-        let output = std::thread::scope(|scope| {
-            // Written beside, so that a program which writes before it has read everything does not block.
-            scope.spawn(move || {
-                // A program may end before it has read everything.
-                _ = input.as_mut().map(|it| it.write_all(bytes));
-            });
-            child.wait_with_output()
-        });
-        let output = output.map_err(|err| err.to_string())?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("`{}` ended with {}: {}", self.program, output.status, said.trim()));
+        let output = self.output(&mut child, bytes);
+        if output.is_err() {
+            // It may have ended meanwhile; either way it is waited for.
+            _ = child.kill();
         }
-        String::from_utf8(output.stdout).map_err(|_| format!("`{}` wrote no valid UTF-8", self.program))
+        let status = child.wait().map_err(|err| format!("`{}`: {err}", self.program))?;
+        let (text, said) = output?;
+        if !status.success() {
+            let said = String::from_utf8_lossy(&said);
+            return Err(format!("`{}` ended with {status}: {}", self.program, said.trim()));
+        }
+        String::from_utf8(text).map_err(|_| format!("`{}` wrote no valid UTF-8", self.program))
     }
 }

@@ -4,9 +4,9 @@
 //! memory if it gave none. The documents of a folder belong to the project and serve every caller. A base without a
 //! folder is the caller's own, under their tenant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -15,8 +15,9 @@ use contexture_compose::ports::{Clock, HttpCaller, StoppedClock};
 use contexture_compose::tags::block_tag_name;
 use contexture_compose::{Block, BoxError, BoxFuture, Scope};
 use contexture_history::Timestamp;
-use contexture_knowledge::embed::{HttpEmbedder, VectorCache, embed_missing};
-use contexture_knowledge::folder::Folder;
+use contexture_knowledge::document::Converter;
+use contexture_knowledge::embed::{HttpEmbedder, MissingEmbedder, VectorCache, embed_missing};
+use contexture_knowledge::folder::{CommandConverter, Folder};
 use contexture_knowledge::pipeline::AskModel;
 use contexture_knowledge::retrieve::{HttpRetriever, HttpRetrieverPorts};
 use contexture_knowledge::{
@@ -49,6 +50,9 @@ pub struct KnowledgePorts {
     pub model: Option<Arc<dyn AskModel>>,
     /// Makes vectors, in place of the configured embedder.
     pub embedder: Option<Arc<dyn Embedder>>,
+    /// Is called with bases whose chunks may lack vectors, for programs that make them in the background with
+    /// [`ProjectBase::embed`].
+    pub on_vectors_wanted: Option<Arc<dyn Fn(BaseKey) + Send + Sync>>,
 }
 
 /// What all bases share. It survives reloads.
@@ -56,9 +60,25 @@ struct Host {
     ports: RwLock<KnowledgePorts>,
     memory: Arc<dyn SourceIndex>,
     vectors: Arc<VectorCache>,
+    /// The folder of the project, below which static models are found.
+    root: Option<PathBuf>,
+    /// The static model that was read last, by its path.
+    static_model: std::sync::Mutex<Option<(String, Arc<dyn Embedder>)>>,
 }
 
 impl Host {
+    /// Returns the static model of a path. It is read once; one that can't be read says so when it is used.
+    fn static_model(&self, path: &str) -> Arc<dyn Embedder> {
+        let mut known = self.static_model.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, model)) = known.as_ref().filter(|(of, _)| of == path) {
+            return Arc::clone(model);
+        }
+        let folder = self.root.as_ref().map_or_else(|| PathBuf::from(path), |it| it.join(path));
+        let model = static_model(&folder);
+        *known = Some((path.to_owned(), Arc::clone(&model)));
+        model
+    }
+
     fn ports(&self) -> KnowledgePorts {
         self.ports.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -66,6 +86,20 @@ impl Host {
     fn store(&self) -> Arc<dyn SourceIndex> {
         self.ports().store.unwrap_or_else(|| Arc::clone(&self.memory))
     }
+}
+
+#[cfg(feature = "static-model")]
+fn static_model(folder: &Path) -> Arc<dyn Embedder> {
+    match contexture_knowledge::embed::StaticEmbedder::open(folder) {
+        Ok(model) => Arc::new(model),
+        Err(err) => Arc::new(MissingEmbedder::new(folder.display().to_string(), err.to_string())),
+    }
+}
+
+#[cfg(not(feature = "static-model"))]
+fn static_model(folder: &Path) -> Arc<dyn Embedder> {
+    let detail = "this program was built without the feature `static-model`";
+    Arc::new(MissingEmbedder::new(folder.display().to_string(), detail.to_owned()))
 }
 
 /// The model of the program, which may be given after the prompts were compiled.
@@ -112,7 +146,13 @@ struct Made {
 impl Knowledge {
     pub(crate) fn new(files: &Arc<dyn Files>, sources: &Sources, config: &Config) -> Self {
         let memory = Arc::new(MemoryStore::new(Arc::new(NoTime)));
-        let host = Arc::new(Host { ports: RwLock::default(), memory, vectors: Arc::default() });
+        let host = Arc::new(Host {
+            ports: RwLock::default(),
+            memory,
+            vectors: Arc::default(),
+            root: files.root().map(Path::to_owned),
+            static_model: Default::default(),
+        });
         Self::made(host, &BTreeMap::new(), files, sources, config)
     }
 
@@ -145,8 +185,15 @@ impl Knowledge {
                 _ => {
                     let description = own.description.clone();
                     let (host, embedder) = (Arc::clone(&host), config.embedder.clone());
-                    let synced = Mutex::new(None);
-                    let base = Arc::new(ProjectBase { id, config: own, embedder, folder, host, synced });
+                    let base = Arc::new(ProjectBase {
+                        id,
+                        config: own,
+                        embedder,
+                        folder,
+                        host,
+                        synced: Mutex::default(),
+                        asked: Default::default(),
+                    });
                     let access = Arc::new(Shared(Arc::clone(&base)));
                     MadeBase { of, base, handle: KnowledgeBase::with_access(name, description, access) }
                 }
@@ -178,7 +225,8 @@ impl Knowledge {
                 embedder: self.embedder.clone(),
                 folder: None,
                 host: Arc::clone(&self.host),
-                synced: Mutex::new(None),
+                synced: Mutex::default(),
+                asked: Default::default(),
             })
         };
         self.made.get(id.as_str()).map_or_else(unnamed, |it| Arc::clone(&it.base))
@@ -233,6 +281,8 @@ pub struct ProjectBase {
     host: Arc<Host>,
     /// The store in which the folder is up to date.
     synced: Mutex<Option<Arc<dyn SourceIndex>>>,
+    /// The tenants for whose documents vectors were asked for.
+    asked: std::sync::Mutex<BTreeSet<Tenant>>,
 }
 
 impl fmt::Debug for ProjectBase {
@@ -278,8 +328,14 @@ impl ProjectBase {
 
     /// Returns an indexer with the settings of the base.
     pub fn indexer(&self) -> Indexer {
-        let ports = IndexPorts { store: self.store(), counter: counter_for(None), converter: None };
+        let ports =
+            IndexPorts { store: self.store(), counter: counter_for(None), converter: self.converter() };
         Indexer::new(ports, ChunkConfig { tokens: self.config.chunk_tokens })
+    }
+
+    fn converter(&self) -> Option<Arc<dyn Converter>> {
+        let (program, arguments) = self.config.converter.split_first()?;
+        Some(Arc::new(CommandConverter::new(program, arguments.to_vec())))
     }
 
     /// Returns the retriever for a tenant. A folder is brought up to date first, once.
@@ -297,11 +353,29 @@ impl ProjectBase {
             other => self.unreachable(&other.to_string()),
         })?;
         let tenant = if self.folder.is_some() { ports.tenant } else { tenant.clone() };
-        let local = LocalRetriever::new(self.store(), BaseKey { tenant, base: self.id.clone() });
-        Ok(match embedder {
-            Some(embedder) => Arc::new(local.with_embedder(embedder, Arc::clone(&self.host.vectors))),
-            None => Arc::new(local),
-        })
+        let key = BaseKey { tenant, base: self.id.clone() };
+        let local = LocalRetriever::new(self.store(), key.clone()).ranked_by(self.config.ranking);
+        let Some(embedder) = embedder else { return Ok(Arc::new(local)) };
+        self.ask_for_vectors(&ports, &key);
+        Ok(Arc::new(local.with_embedder(embedder, Arc::clone(&self.host.vectors))))
+    }
+
+    /// Asks the program for the missing vectors of a folder, unless that was done before.
+    pub fn want_vectors(&self) {
+        let ports = self.host.ports();
+        if self.folder.is_some() && self.embedder(&ports).is_some() {
+            let key = BaseKey { tenant: ports.tenant.clone(), base: self.id.clone() };
+            self.ask_for_vectors(&ports, &key);
+        }
+    }
+
+    /// Asks the program for the missing vectors of a base, once: a base that changes is made again or asked for by the
+    /// program itself.
+    fn ask_for_vectors(&self, ports: &KnowledgePorts, key: &BaseKey) {
+        let is_new = self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(key.tenant.clone());
+        if let Some(wanted) = ports.on_vectors_wanted.as_ref().filter(|_| is_new) {
+            wanted(key.clone());
+        }
     }
 
     /// Brings the folder up to date in the store, unless that was done before. Other callers wait for it.
@@ -343,7 +417,10 @@ impl ProjectBase {
     }
 
     fn configured_embedder(&self, ports: &KnowledgePorts) -> Option<Arc<dyn Embedder>> {
-        let EmbedderConfig { url, model, authorization_env } = self.embedder.clone();
+        let EmbedderConfig { url, model, authorization_env, path } = self.embedder.clone();
+        if let Some(path) = path {
+            return Some(self.host.static_model(&path));
+        }
         let http = Arc::clone(ports.http.as_ref()?);
         Some(Arc::new(HttpEmbedder::new(url?, model?, authorization_env, http)))
     }

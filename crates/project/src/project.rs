@@ -90,6 +90,8 @@ pub struct Reload {
     pub changed_flows: Vec<String>,
     /// The ids of removed flows.
     pub removed_flows: Vec<String>,
+    /// Whether knowledge bases were added, removed or changed.
+    pub changed_bases: bool,
     /// The current faults of prompts and flows. Broken ones keep their last good version.
     pub faults: Vec<Fault>,
 }
@@ -291,7 +293,8 @@ impl Project {
         let config = overridden(&config, &self.overrides)?;
         let mut changes = sources.changes(&self.sources);
         let knowledge = self.knowledge.reloaded(&self.files, &sources, &config);
-        if !knowledge.has_same_bases(&self.knowledge) {
+        let changed_bases = !knowledge.has_same_bases(&self.knowledge);
+        if changed_bases {
             changes.insert(BASES.to_owned());
         }
         let previous = Previous { compiled: &self.compiled, changes: &changes };
@@ -308,6 +311,7 @@ impl Project {
             removed: self.prompts.keys().filter(|it| !prompts.contains_key(*it)).cloned().collect(),
             changed_flows: flows.changed(&self.flows),
             removed_flows: flows.removed(&self.flows),
+            changed_bases,
             faults: all_faults(&prompts, &compiled, &flows),
         };
         self.catalogue = config.catalogue();

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::events::live::LiveAnswers;
 use crate::flows::Drivers;
 use crate::gate::Gate;
+use crate::bases_to_do::BasesToDo;
 use crate::loaded_project::{AgentMaker, CurrentProject, LoadedProject};
 use crate::ops::audit::{Audit, AuditEvent};
 use crate::ops::metrics::Metrics;
@@ -39,6 +40,8 @@ pub(crate) struct Inner {
     pub(crate) documents: Arc<dyn Documents>,
     /// The knowledge bases of all tenants.
     pub(crate) sources: Arc<dyn SourceIndex>,
+    /// Which of them need work in the background.
+    pub(crate) bases: Arc<BasesToDo>,
     pub(crate) time: Arc<dyn Time>,
     pub(crate) names: Arc<dyn Names>,
     pub(crate) live: LiveAnswers,

@@ -28,6 +28,7 @@
 
 mod app;
 mod background;
+mod bases_to_do;
 mod events;
 mod flows;
 mod gate;

@@ -10,6 +10,7 @@ use contexture_session::{Documents, Names, Sessions, SourceIndex, StoreError, Ti
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Inner};
+use crate::bases_to_do::BasesToDo;
 use crate::events::live::LiveAnswers;
 use crate::flows::{Drivers, ProjectLibrary};
 use crate::gate::{Gate, Keys};
@@ -54,8 +55,11 @@ impl Server {
     /// Makes a server. Fails if the agent can't be made.
     pub fn new(parts: Parts) -> Result<Self, String> {
         let Parts { project, agent, sessions, documents, sources, time, names } = parts;
+        let bases = Arc::new(BasesToDo::default());
+        let wanted = Arc::clone(&bases);
         project.provide_knowledge(KnowledgePorts {
             store: Some(Arc::clone(&sources)),
+            on_vectors_wanted: Some(Arc::new(move |key| wanted.want_vectors(key))),
             ..project.knowledge_ports()
         });
         let config = project.config().server.clone();
@@ -92,6 +96,7 @@ impl Server {
             sessions,
             documents,
             sources,
+            bases,
             time,
             names,
             live,

@@ -1,6 +1,6 @@
 //! Grounding beside other features: reminders, blocks, attachments, restarts, compaction, streaming.
 
-use contexture_agent::{Event, KnowledgeRequest, ResumePolicy, RunRequest};
+use contexture_agent::{CompactRequest, Event, KnowledgeRequest, ResumePolicy, RunRequest};
 use contexture_capabilities::{Bases, Inject, grounding};
 use contexture_compose::{InlineBlock, Prompt};
 use contexture_message::{File, MediaSource, Message, Part, Role};
@@ -123,6 +123,42 @@ async fn a_citation_that_lost_its_evidence_is_kept_as_a_card() {
         panic!()
     };
     assert_eq!((card.chunk.as_str(), card.joined_text().as_str()), ("handbook:1", "30 days"));
+}
+
+#[tokio::test]
+async fn what_the_kept_history_cites_outlives_a_compaction_as_a_card() {
+    let stage = Stage::new().await;
+    let silent = Given { finds_nothing: true, ..handbook() };
+    let model = script([
+        says("30 days [handbook:1], and shipping is \"free\" [handbook:2]."),
+        says("Yes, 30 days [handbook:1]."),
+        says("Yes, it is \"free\" [handbook:2]."),
+        says("The user asked about refunds and shipping."),
+        says("30 days [handbook:1]."),
+    ]);
+    let agent = agent(&model).build().unwrap();
+    let first = format!("How long, and how much? {}", "I ordered a lamp. ".repeat(200));
+    for (base, question) in [(&handbook(), first.as_str()), (&silent, "Sure?"), (&silent, "And shipping?")] {
+        agent.run(&prompt(base), &stage.thread, RunRequest::user(question)).outcome().await.unwrap();
+    }
+    let report = agent.compact(&prompt(&silent), &stage.thread, CompactRequest::default()).await.unwrap();
+    assert!(report.archive.is_some(), "{report:?}");
+    let outcome =
+        agent.run(&prompt(&silent), &stage.thread, RunRequest::user("Again?")).outcome().await.unwrap();
+    assert_eq!(outcome.citations[0].chunk, "handbook:1");
+    let sent = model.requests();
+    let last = sent.last().unwrap();
+    assert!(!last.messages.iter().any(|it| it.joined_text().contains("I ordered a lamp. I ordered")));
+    // One card has the chunk, the other the words that were quoted.
+    let parts = last.messages.last().unwrap().content.iter();
+    let cards = parts.filter_map(|it| match it {
+        Part::Evidence(card) => Some(format!("{} {}: {}", card.chunk, card.source, card.joined_text())),
+        _ => None,
+    });
+    insta::assert_snapshot!(cards.collect::<Vec<_>>().join("\n"), @r"
+    handbook:1 1.md: Refunds take 30 days.
+    handbook:2 2.md: free
+    ");
 }
 
 /// Leaves the evidence out of earlier turns, as ageing and summaries do.

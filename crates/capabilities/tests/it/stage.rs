@@ -25,6 +25,8 @@ pub(crate) struct Given {
     pub(crate) name: String,
     pub(crate) texts: Vec<String>,
     pub(crate) fails: bool,
+    /// Whether searches find nothing; texts can be read all the same.
+    pub(crate) finds_nothing: bool,
     pub(crate) searches: Arc<AtomicUsize>,
     pub(crate) queries: Arc<Mutex<Vec<String>>>,
 }
@@ -69,7 +71,7 @@ impl Retriever for Given {
         self.searches.fetch_add(1, Ordering::Relaxed);
         self.queries.lock().unwrap().push(query.text);
         let mut hits = self.hits();
-        hits.truncate(query.top_k);
+        hits.truncate(if self.finds_nothing { 0 } else { query.top_k });
         let unreachable =
             || RetrieveError::Unreachable { base: self.name.clone(), detail: "no route".into() };
         let result = if self.fails { Err(unreachable()) } else { Ok(Retrieved { hits, notes: Vec::new() }) };

@@ -5,6 +5,7 @@
 //! [`embed_missing`] makes them again; until it is done, searches rank without them and say so.
 
 mod http;
+mod missing;
 mod packed;
 mod scripted;
 #[cfg(feature = "static-model")]
@@ -17,6 +18,7 @@ use contexture_session::sources::{ChunkNo, ChunkVector, SourceIndex};
 use contexture_session::{BaseKey, StoreError};
 
 pub use http::HttpEmbedder;
+pub use missing::MissingEmbedder;
 pub use packed::{PackedVectors, VectorCache, quantized};
 pub use scripted::HashEmbedder;
 #[cfg(feature = "static-model")]

@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use contexture_compose::BoxFuture;
 use model2vec_rs::model::StaticModel;
+use sha2::{Digest, Sha256};
 
 use super::{Embedder, EmbedderError};
+
+const WEIGHTS: &str = "model.safetensors";
 
 /// Looks up word vectors in a table.
 #[derive(Clone)]
@@ -22,12 +25,20 @@ impl std::fmt::Debug for StaticEmbedder {
 }
 
 impl StaticEmbedder {
-    /// Reads the model in a folder: `tokenizer.json`, `model.safetensors` and `config.json`.
-    pub fn open(name: impl Into<String>, folder: &Path) -> Result<Self, EmbedderError> {
-        let name = name.into();
-        let model = StaticModel::from_pretrained(folder, None, None, None)
-            .map_err(|err| EmbedderError::Unavailable { model: name.clone(), detail: err.to_string() })?;
-        Ok(Self { name, model: Arc::new(model) })
+    /// Reads the model in a folder: `tokenizer.json`, `model.safetensors` and `config.json`. Its name has the hash of
+    /// its weights: vectors of another version are made again, wherever its files are.
+    pub fn open(folder: &Path) -> Result<Self, EmbedderError> {
+        let failed = |detail: String| EmbedderError::Unavailable {
+            model: folder.display().to_string(),
+            detail,
+        };
+        let weights = std::fs::read(folder.join(WEIGHTS)).map_err(|err| failed(format!("{WEIGHTS}: {err}")))?;
+        let hash = Sha256::digest(&weights);
+        let hash: String = hash.iter().take(8).map(|it| format!("{it:02x}")).collect();
+        drop(weights);
+        let model =
+            StaticModel::from_pretrained(folder, None, None, None).map_err(|err| failed(err.to_string()))?;
+        Ok(Self { name: format!("static-{hash}"), model: Arc::new(model) })
     }
 }
 

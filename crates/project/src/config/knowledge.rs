@@ -3,13 +3,13 @@
 use std::fmt;
 
 use contexture_knowledge::retrieve::HttpRetrieverConfig;
-use contexture_session::rank::Language;
+use contexture_session::rank::{Language, RankConfig};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A knowledge base.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BaseConfig {
     /// What the base is about, for the catalogue and the tools.
@@ -20,6 +20,12 @@ pub struct BaseConfig {
     pub chunk_tokens: usize,
     /// `local`, or the settings of a search engine.
     pub retriever: RetrieverConfig,
+    /// How much counts for what in a local search.
+    #[serde(deserialize_with = "ranking")]
+    pub ranking: RankConfig,
+    /// A program and its arguments that turns files which are no text, such as PDF, into text: it reads the file from
+    /// its standard input and writes Markdown or text to its standard output. `{path}` is the file's name.
+    pub converter: Vec<String>,
 }
 
 impl Default for BaseConfig {
@@ -29,8 +35,15 @@ impl Default for BaseConfig {
             language: Language::default(),
             chunk_tokens: contexture_knowledge::ChunkConfig::default().tokens,
             retriever: RetrieverConfig::Local,
+            ranking: RankConfig::documents(),
+            converter: Vec::new(),
         }
     }
+}
+
+fn ranking<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RankConfig, D::Error> {
+    let config = RankConfig::deserialize(deserializer)?;
+    config.fault().map_or(Ok(config), |fault| Err(D::Error::custom(fault)))
 }
 
 /// How a base is searched.
@@ -81,7 +94,7 @@ impl<'de> Deserialize<'de> for RetrieverConfig {
     }
 }
 
-/// An endpoint that turns texts into vectors, compatible with OpenAI's `/v1/embeddings`.
+/// What turns texts into vectors: an endpoint compatible with OpenAI's `/v1/embeddings`, or a static model in a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EmbedderConfig {
@@ -91,4 +104,7 @@ pub struct EmbedderConfig {
     pub model: Option<String>,
     /// The environment variable that holds the value of the `authorization` header.
     pub authorization_env: Option<String>,
+    /// The folder of a static model (Model2Vec), relative to the project: `tokenizer.json`, `model.safetensors` and
+    /// `config.json`. It is used in place of an endpoint.
+    pub path: Option<String>,
 }

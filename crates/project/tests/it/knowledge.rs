@@ -175,3 +175,109 @@ fn a_reload_finds_new_documents_and_new_bases() {
         parts(&project, "holidays")
     );
 }
+
+#[test]
+fn a_base_has_its_own_weights_and_bad_ones_are_refused() {
+    let prompt = "---\nuse: [{retriever: {base: handbook, top_k: 1}}]\n---\nHelp.";
+    let found = |config: &str| {
+        let project = project(&[("prompts/p.md", prompt), REFUNDS, ("contexture.toml", config)]);
+        let options = ResolveOptions::default().user_message("shipping is free");
+        let pass = block_on(project.prompt("p").unwrap().resolve(options)).unwrap();
+        let hit = pass.explain().parts.into_iter().find(|it| it.source.starts_with("knowledge:")).unwrap();
+        let shares = hit.detail.unwrap()["shares"].clone();
+        shares.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(found(""), "feedback lexical phrase");
+    assert_eq!(found("[knowledge.handbook.ranking.signals]\nfeedback = 0\nphrase = 0"), "lexical");
+    let refused = |weights: &str| {
+        let config = format!("[knowledge.handbook.ranking]\n{weights}\n");
+        Config::parse(&config).unwrap_err().to_string()
+    };
+    insta::assert_snapshot!(refused("signals = {lexical = -1.0}"), @"");
+    insta::assert_snapshot!(refused("b = 2"), @"");
+    insta::assert_snapshot!(refused("signals = {lexical = 0, feedback = 0, phrase = 0, dense = 0}"), @"");
+    insta::assert_snapshot!(refused("signals = {lexcal = 1}"), @"");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_converter_makes_text_of_other_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("prompts/p.md", "---\nuse: [{retriever: {base: handbook, top_k: 1}}]\n---\nHelp.");
+    write("contexture.toml", "[knowledge.handbook]\nconverter = [\"tr\", \"%\", \"#\"]\n");
+    write("knowledge/handbook/refunds.pdf", "%PDF refunds take 30 days");
+    let project = Project::open(folder.path()).unwrap();
+    assert!(parts(&project, "refunds").contains("knowledge:handbook#1 envelope kept"));
+}
+
+/// Writes a static model of four words in two dimensions: refunds and money mean the same.
+#[cfg(feature = "static-model")]
+fn static_model(folder: &std::path::Path) {
+    let words = ["[UNK]", "refunds", "money", "shipping"];
+    let vectors: [[f32; 2]; 4] = [[0.0, 0.0], [1.0, 0.0], [1.0, 0.1], [0.0, 1.0]];
+    let vocabulary: serde_json::Map<_, _> =
+        words.iter().enumerate().map(|(idx, it)| ((*it).to_owned(), json!(idx))).collect();
+    let tokenizer = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "post_processor": null,
+        "decoder": null, "normalizer": {"type": "Lowercase"}, "pre_tokenizer": {"type": "Whitespace"},
+        "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "[UNK]"},
+    });
+    let data: Vec<u8> = vectors.iter().flatten().flat_map(|it| it.to_le_bytes()).collect();
+    let header = json!({"embeddings": {"dtype": "F32", "shape": [4, 2], "data_offsets": [0, data.len()]}});
+    let header = header.to_string();
+    let mut weights = (header.len() as u64).to_le_bytes().to_vec();
+    weights.extend(header.bytes());
+    weights.extend(data);
+    std::fs::create_dir_all(folder).unwrap();
+    std::fs::write(folder.join("tokenizer.json"), tokenizer.to_string()).unwrap();
+    std::fs::write(folder.join("model.safetensors"), weights).unwrap();
+    std::fs::write(folder.join("config.json"), json!({"normalize": true}).to_string()).unwrap();
+}
+
+#[cfg(feature = "static-model")]
+#[test]
+fn a_static_model_of_the_project_ranks_by_meaning() {
+    use contexture_knowledge::Query;
+    use contexture_session::{BaseId, Tenant};
+
+    let folder = tempfile::tempdir().unwrap();
+    static_model(&folder.path().join("models/tiny"));
+    std::fs::create_dir_all(folder.path().join("knowledge/handbook")).unwrap();
+    std::fs::write(folder.path().join("knowledge/handbook/a.md"), "refunds").unwrap();
+    std::fs::write(folder.path().join("knowledge/handbook/b.md"), "shipping").unwrap();
+    std::fs::write(folder.path().join("contexture.toml"), "[embedder]\npath = \"models/tiny\"\n").unwrap();
+    let project = Project::open(folder.path()).unwrap();
+    let base = project.base(&BaseId::parse("handbook").unwrap());
+    let tenant = Tenant::default();
+    let search = || {
+        let retriever = block_on(base.retriever(&tenant)).unwrap();
+        let found = block_on(retriever.retrieve(Query::new("money", 1))).unwrap();
+        let hit = found.hits.first().map(|it| it.text.clone());
+        (hit, found.notes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    };
+    let (hit, notes) = search();
+    assert_eq!(hit, None);
+    assert!(notes.starts_with("ranked without vectors: 2 chunks have none of `static-"), "{notes}");
+    let contexture_project::BaseHome::Folder(key) = base.home(&tenant) else { panic!() };
+    assert_eq!(block_on(base.embed(&key, &|_| {})).unwrap(), Some(2));
+    assert_eq!(search(), (Some("refunds".to_owned()), String::new()));
+}
+
+#[test]
+fn a_static_model_that_is_missing_is_a_note_and_an_error_of_embedding() {
+    use contexture_session::{BaseId, Tenant};
+
+    let config = "[embedder]\npath = \"models/none\"\n";
+    let project = project(&[("contexture.toml", config), REFUNDS]);
+    let base = project.base(&BaseId::parse("handbook").unwrap());
+    let retriever = block_on(base.retriever(&Tenant::default()));
+    assert!(retriever.is_ok());
+    let contexture_project::BaseHome::Folder(key) = base.home(&Tenant::default()) else { panic!() };
+    let refused = block_on(base.embed(&key, &|_| {})).unwrap_err().to_string();
+    assert!(refused.contains("embedder `models/none` is not available"), "{refused}");
+}

@@ -531,20 +531,10 @@ pub(crate) async fn add(
     let work = move || runtime.block_on(indexer.add(&key, vec![document], &|_| {}));
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|err| Problem::new(ErrorCode::Panicked, err.to_string()))??;
-    embed(&found);
+    access.bases.want_vectors(found.key.clone());
     let view = DocumentView::from(found.document(&source).await?);
     let location = format!("/v1/knowledge/{}/documents/{}", segment(id.as_str()), segment(&view.id));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(view)))
-}
-
-/// Makes the missing vectors of a base in the background. Until then the base is ranked by words alone.
-fn embed(found: &Found) {
-    let (base, key) = (Arc::clone(&found.base), found.key.clone());
-    tokio::spawn(async move {
-        if let Err(err) = base.embed(&key, &|_| {}).await {
-            tracing::warn!(base = %key.base, "vectors are missing: {err}");
-        }
-    });
 }
 
 fn document(access: &Access, new: NewDocument) -> Result<Document, Problem> {

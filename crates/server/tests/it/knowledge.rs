@@ -329,3 +329,34 @@ async fn a_turn_may_name_what_it_searches() {
     let wrong = json!({"prompt": "chat", "user": "And?", "knowledge": {"base": "handbook"}});
     assert_eq!(asker.code("POST", "/v1/sessions/s/turns", wrong).await, "400 body_invalid");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn folders_and_added_documents_get_vectors_in_the_background() {
+    use contexture::knowledge::embed::HashEmbedder;
+    use contexture_project::KnowledgePorts;
+
+    let project = Project::from_files(Arc::new(InMemory::new(FILES))).unwrap();
+    let embedder = Arc::new(HashEmbedder::new("hashes", 64));
+    project.provide_knowledge(KnowledgePorts { embedder: Some(embedder), ..KnowledgePorts::default() });
+    let agent = |_: &Project| Ok(contexture::agent(Scripted::new(Vec::new())));
+    let scene = Ground::memory().instance_of(project, Arc::new(agent)).await;
+    let asker = Asker { scene: &scene, token: None };
+    for n in 0..20 {
+        asker.fill("notes", &format!("n{n}"), &format!("Refunds of kind {n}.")).await;
+    }
+    for base in ["handbook", "notes"] {
+        let path = format!("/v1/knowledge/{base}/search");
+        // Until its vectors are there, a base is ranked without them.
+        for _ in 0..500 {
+            let (_, found) = asker.ask("POST", &path, json!({"query": "refunds"})).await;
+            if found["hits"][0]["shares"]["dense"].is_number() {
+                assert_eq!(found.get("notes"), None);
+                break;
+            }
+            assert!(found["notes"][0].as_str().is_some_and(|it| it.contains("ranked without vectors")), "{found}");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        let (_, found) = asker.ask("POST", &path, json!({"query": "refunds"})).await;
+        assert!(found["hits"][0]["shares"]["dense"].is_number(), "{base}: {found}");
+    }
+}

@@ -83,6 +83,22 @@ impl Default for SignalWeights {
     }
 }
 
+impl SignalWeights {
+    fn named(&self) -> [(&'static str, f64); 8] {
+        let Self { lexical, feedback, phrase, neighbours, session, parent, recency, dense } = *self;
+        [
+            ("lexical", lexical),
+            ("feedback", feedback),
+            ("phrase", phrase),
+            ("neighbours", neighbours),
+            ("session", session),
+            ("parent", parent),
+            ("recency", recency),
+            ("dense", dense),
+        ]
+    }
+}
+
 impl Default for FeedbackConfig {
     fn default() -> Self {
         Self { documents: 10, terms: 20 }
@@ -116,6 +132,31 @@ impl RankConfig {
             feedback: FeedbackConfig::default(),
             half_life_days: 180.0,
         }
+    }
+
+    /// Returns what is wrong with the settings, if anything: weights are not negative, and some signal counts.
+    pub fn fault(&self) -> Option<String> {
+        let Self { k1, b, fields, signals, half_life_days, feedback: _ } = self;
+        let FieldWeights { body, title, headings, identifiers } = fields;
+        let weights = signals.named();
+        let others = [
+            ("k1", *k1),
+            ("b", *b),
+            ("body", *body),
+            ("title", *title),
+            ("headings", *headings),
+            ("identifiers", *identifiers),
+            ("half_life_days", *half_life_days),
+        ];
+        let is_sound = |it: f64| it.is_finite() && it >= 0.0;
+        if let Some((name, value)) = weights.iter().chain(&others).find(|(_, it)| !is_sound(*it)) {
+            return Some(format!("`{name}` is {value}; it must be 0 or more"));
+        }
+        if *b > 1.0 {
+            return Some(format!("`b` is {b}; it must be at most 1"));
+        }
+        let counts = weights.iter().any(|(_, it)| *it > 0.0);
+        (!counts).then(|| "no signal counts: one of `signals` must be more than 0".to_owned())
     }
 
     /// Returns the settings for conversations: what was said before and after counts, and so does the session.

@@ -1,4 +1,7 @@
-//! Background tasks: close lost turns, drive orphaned runs, prune old records and runs, reload changed files.
+//! Background tasks: close lost turns, drive orphaned runs, prune old records and runs, reload changed files, index
+//! folders of knowledge.
+
+mod bases;
 
 use std::time::Duration;
 
@@ -37,6 +40,7 @@ pub(crate) async fn work(app: &App) {
             .await?)),
         repeat(app, PRUNE_EVERY, "cannot prune old records", prune),
         repeat(app, FORGET_EVERY, "cannot prune runs", forget),
+        bases::work(app),
         async {
             while !reload_every.is_zero() && pause(app, reload_every).await {
                 reload(app).await;
@@ -171,7 +175,10 @@ pub(crate) async fn reload(app: &App) {
         );
     }
     match LoadedProject::load(project, faults, &app.agent, app.watcher.clone()) {
-        Ok(loaded) => app.loaded.set(loaded),
+        Ok(loaded) => {
+            app.loaded.set(loaded);
+            app.bases.wake();
+        }
         Err(err) => tracing::warn!(error = err, "cannot rebuild the agent; the last one stays in use"),
     }
 }
@@ -191,6 +198,7 @@ fn is_same(reload: &Reload, project: &Project, loaded: &LoadedProject) -> bool {
         && reload.removed.is_empty()
         && reload.changed_flows.is_empty()
         && reload.removed_flows.is_empty()
+        && !reload.changed_bases
         && reload.faults == loaded.faults
         && project.config() == loaded.project.config()
 }

@@ -1,0 +1,64 @@
+//! Keeps knowledge bases ready: folders indexed before the first search, vectors made after documents were added. Until
+//! then a search waits for its folder, and ranks by words alone.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture::knowledge::IndexError;
+use contexture_project::ProjectBase;
+use contexture_session::BaseKey;
+
+use crate::app::App;
+
+/// How long to wait before a base that failed is tried again.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// Works until the server stops.
+pub(super) async fn work(app: &App) {
+    loop {
+        let failed = tokio::select! {
+            failed = work_once(app) => failed,
+            () = app.stop.cancelled() => return,
+        };
+        let has_failed = !failed.is_empty();
+        app.bases.put(failed);
+        tokio::select! {
+            () = app.bases.woken() => {}
+            () = tokio::time::sleep(RETRY), if has_failed => {}
+            () = app.stop.cancelled() => return,
+        }
+    }
+}
+
+/// Indexes folders and makes vectors. Returns the bases whose vectors could not be made.
+async fn work_once(app: &App) -> BTreeSet<BaseKey> {
+    let project = app.loaded().project.clone();
+    for id in project.folders() {
+        index(project.base(&id)).await;
+    }
+    let mut failed = BTreeSet::new();
+    for key in app.bases.take() {
+        if let Err(err) = project.base(&key.base).embed(&key, &|_| {}).await {
+            tracing::warn!(base = %key.base, "cannot make vectors; the base is ranked by words alone: {err}");
+            failed.insert(key);
+        }
+    }
+    failed
+}
+
+/// Brings a folder up to date, unless it is.
+async fn index(base: Arc<ProjectBase>) {
+    let (runtime, shown) = (tokio::runtime::Handle::current(), Arc::clone(&base));
+    let open = async move {
+        base.open_folder().await?;
+        base.want_vectors();
+        Ok::<(), IndexError>(())
+    };
+    // Cutting and analysing large texts takes long, and requests need the runtime's threads.
+    match tokio::task::spawn_blocking(move || runtime.block_on(open)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(err)) => tracing::warn!(base = ?shown, "cannot index the folder: {err}"),
+        Err(err) => tracing::warn!(base = ?shown, "cannot index the folder: {err}"),
+    }
+}
