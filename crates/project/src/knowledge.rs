@@ -352,7 +352,7 @@ impl ProjectBase {
             IndexError::Store(err) => RetrieveError::Store(err),
             other => self.unreachable(&other.to_string()),
         })?;
-        let tenant = if self.folder.is_some() { ports.tenant } else { tenant.clone() };
+        let tenant = if self.folder.is_some() { ports.tenant.clone() } else { tenant.clone() };
         let key = BaseKey { tenant, base: self.id.clone() };
         let local = LocalRetriever::new(self.store(), key.clone()).ranked_by(self.config.ranking);
         let Some(embedder) = embedder else { return Ok(Arc::new(local)) };

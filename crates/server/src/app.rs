@@ -14,10 +14,10 @@ use contexture_session::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::bases_to_do::BasesToDo;
 use crate::events::live::LiveAnswers;
 use crate::flows::Drivers;
 use crate::gate::Gate;
-use crate::bases_to_do::BasesToDo;
 use crate::loaded_project::{AgentMaker, CurrentProject, LoadedProject};
 use crate::ops::audit::{Audit, AuditEvent};
 use crate::ops::metrics::Metrics;

@@ -28,11 +28,10 @@ impl StaticEmbedder {
     /// Reads the model in a folder: `tokenizer.json`, `model.safetensors` and `config.json`. Its name has the hash of
     /// its weights: vectors of another version are made again, wherever its files are.
     pub fn open(folder: &Path) -> Result<Self, EmbedderError> {
-        let failed = |detail: String| EmbedderError::Unavailable {
-            model: folder.display().to_string(),
-            detail,
-        };
-        let weights = std::fs::read(folder.join(WEIGHTS)).map_err(|err| failed(format!("{WEIGHTS}: {err}")))?;
+        let failed =
+            |detail: String| EmbedderError::Unavailable { model: folder.display().to_string(), detail };
+        let weights =
+            std::fs::read(folder.join(WEIGHTS)).map_err(|err| failed(format!("{WEIGHTS}: {err}")))?;
         let hash = Sha256::digest(&weights);
         let hash: String = hash.iter().take(8).map(|it| format!("{it:02x}")).collect();
         drop(weights);

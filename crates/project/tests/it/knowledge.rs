@@ -139,7 +139,7 @@ fn unknown_keys_of_the_configuration_are_refused() {
     insta::assert_snapshot!(faults("[knowledge.handbook]\nlang = \"german\""), @"contexture.toml:2:1: `knowledge.handbook`: unknown field `lang` (did you mean `language`?)");
     insta::assert_snapshot!(faults("[knowledge.handbook]\nretriever = \"remote\""), @"contexture.toml:2:13: `knowledge.handbook.retriever`: expected `local`, or the settings of a search engine with its `url`, found the text `remote`");
     insta::assert_snapshot!(faults("[knowledge.handbook.retriever]\nurl = \"http://localhost\""), @"contexture.toml:1:1: `knowledge.handbook.retriever`: `request` is missing");
-    insta::assert_snapshot!(faults("[embedder]\nkey = \"x\""), @"contexture.toml:2:1: `embedder`: unknown field `key` (known fields: url, model, authorization_env)");
+    insta::assert_snapshot!(faults("[embedder]\nkey = \"x\""), @"contexture.toml:2:1: `embedder`: unknown field `key` (known fields: url, model, authorization_env, path)");
     let good = "[knowledge.handbook]\nlanguage = \"german\"\nchunk_tokens = 200\nretriever = \"local\"\n\
         [knowledge.wiki.retriever]\nurl = \"http://localhost\"\nrequest = {q = \"{{ query }}\"}\nhits = \"/hits\"\n\
         id = \"/id\"\ntext = \"/text\"\n[embedder]\nurl = \"http://localhost/v1\"\nmodel = \"e\"\n";
@@ -187,16 +187,16 @@ fn a_base_has_its_own_weights_and_bad_ones_are_refused() {
         let shares = hit.detail.unwrap()["shares"].clone();
         shares.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(found(""), "feedback lexical phrase");
+    assert_eq!(found(""), "lexical feedback phrase");
     assert_eq!(found("[knowledge.handbook.ranking.signals]\nfeedback = 0\nphrase = 0"), "lexical");
     let refused = |weights: &str| {
         let config = format!("[knowledge.handbook.ranking]\n{weights}\n");
         Config::parse(&config).unwrap_err().to_string()
     };
-    insta::assert_snapshot!(refused("signals = {lexical = -1.0}"), @"");
-    insta::assert_snapshot!(refused("b = 2"), @"");
-    insta::assert_snapshot!(refused("signals = {lexical = 0, feedback = 0, phrase = 0, dense = 0}"), @"");
-    insta::assert_snapshot!(refused("signals = {lexcal = 1}"), @"");
+    insta::assert_snapshot!(refused("signals = {lexical = -1.0}"), @"contexture.toml:1:1: `knowledge.handbook.ranking`: `lexical` is -1; it must be 0 or more");
+    insta::assert_snapshot!(refused("b = 2"), @"contexture.toml:1:1: `knowledge.handbook.ranking`: `b` is 2; it must be at most 1");
+    insta::assert_snapshot!(refused("signals = {lexical = 0, feedback = 0, phrase = 0, dense = 0}"), @"contexture.toml:1:1: `knowledge.handbook.ranking`: no signal counts: one of `signals` must be more than 0");
+    insta::assert_snapshot!(refused("signals = {lexcal = 1}"), @"contexture.toml:2:12: `knowledge.handbook.ranking.signals`: unknown field `lexcal` (did you mean `lexical`?)");
 }
 
 #[cfg(unix)]

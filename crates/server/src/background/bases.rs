@@ -34,7 +34,7 @@ pub(super) async fn work(app: &App) {
 /// Indexes folders and makes vectors. Returns the bases whose vectors could not be made.
 async fn work_once(app: &App) -> BTreeSet<BaseKey> {
     let project = app.loaded().project.clone();
-    for id in project.folders() {
+    for id in project.folder_bases() {
         index(project.base(&id)).await;
     }
     let mut failed = BTreeSet::new();

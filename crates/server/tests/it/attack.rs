@@ -216,7 +216,14 @@ async fn no_name_on_any_route_is_more_than_a_name() {
                 let path = operation.path.replace(&format!("{{{place}}}"), name);
                 let path = Operation { path, ..operation.clone() }.path_of("demo");
                 let answer = ask(&scene, &operation.method, &path, "", operation.body().as_bytes()).await;
-                answer.refused(&format!("{} {path}", operation.method));
+                let what = format!("{} {path}", operation.method);
+                // Any plain name can be that of a knowledge base, which `PUT` creates.
+                let is_plain =
+                    name.len() <= 64 && name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-');
+                match operation.tag == "knowledge" && is_plain {
+                    true => assert!(answer.status < 500, "{what}: {answer:?}"),
+                    false => answer.refused(&what),
+                }
             }
         }
         for query in &operation.queries {

@@ -353,7 +353,10 @@ async fn folders_and_added_documents_get_vectors_in_the_background() {
                 assert_eq!(found.get("notes"), None);
                 break;
             }
-            assert!(found["notes"][0].as_str().is_some_and(|it| it.contains("ranked without vectors")), "{found}");
+            assert!(
+                found["notes"][0].as_str().is_some_and(|it| it.contains("ranked without vectors")),
+                "{found}"
+            );
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
         let (_, found) = asker.ask("POST", &path, json!({"query": "refunds"})).await;

@@ -1,7 +1,7 @@
 //! Evidence cards.
 
 use super::handbook;
-use crate::grounding::{EvidenceCard, Finding, GroundingRules, KnownEvidence, cards, check};
+use crate::grounding::{EvidenceCard, GroundingRules, KnownEvidence, cards, check};
 
 fn cards_of(answer: &str, known: &KnownEvidence, query: &str) -> Vec<EvidenceCard> {
     cards(&check(answer, &[], known, &GroundingRules::default()), known, query)
