@@ -76,7 +76,12 @@ async fn turns_end_with_an_error_when_the_file_can_not_grow() {
     let (told, ()) = tokio::join!(instance.turn_as_events("a story"), fill);
     assert!(told.contains("event: error\n") && told.contains("store_unavailable"), "{told}");
     assert!(!told.contains("\"completed\""), "{told}");
-    let (status, problem) = instance.turn("hello").await;
+    let (mut status, mut problem) = instance.turn("hello").await;
+    // A reader that held up the copying of the log may have left room in it when it ended.
+    while status == 200 {
+        write_until_full(&instance).await;
+        (status, problem) = instance.turn("hello").await;
+    }
     assert_eq!((status, &problem["code"]), (503, &json!("store_unavailable")), "{problem}");
     tokio::time::sleep(Duration::from_millis(1100)).await;
     assert_eq!(instance.readiness().await, 503);

@@ -110,3 +110,33 @@ fn the_sources_of_an_answer_are_listed_below_it() {
     let document = served.run(&all).json();
     assert_eq!(document["citations"][0]["chunk"], "shop:1", "{document}");
 }
+
+/// The shipped example, with a model that says these things one after the other.
+fn handbook(texts: &[&str]) -> Served {
+    let served = Served::new(Dialect::Openai, texts.iter().map(|it| says(Dialect::Openai, it)));
+    let example = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/handbook");
+    for folder in ["prompts", "knowledge/handbook"] {
+        for file in std::fs::read_dir(example.join(folder)).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            served.folder.write(&format!("{folder}/{name}"), &std::fs::read_to_string(path).unwrap());
+        }
+    }
+    served
+}
+
+#[test]
+fn the_example_answers_from_its_handbook() {
+    let wrong = "Refunds take 14 days [handbook:1].";
+    let right = "A refund is paid \"within 30 days\" [handbook:1].";
+    let served = handbook(&[wrong, right, "Shipping costs 4.90 euros."]);
+    assert_eq!(served.run(&["lint"]).code, Some(0));
+    let args = ["run", "answer", "--model", "mock/m-1", "--user", "How long do refunds take?"];
+    let run = served.run(&args);
+    assert_eq!(run.stdout, format!("{right}\n"), "{}", run.stderr);
+    assert_snapshot!(run.stderr, @"");
+    let run = served.run(&["run", "search", "--model", "mock/m-1", "--user", "What does shipping cost?"]);
+    assert_eq!(run.stdout, "Shipping costs 4.90 euros.\n", "{}", run.stderr);
+    let asked = served.asked().last().unwrap().body["messages"].to_string();
+    assert!(asked.contains("Below that it costs 4.90 euros"), "{asked}");
+}
