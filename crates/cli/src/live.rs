@@ -143,15 +143,15 @@ impl Voice {
             }
             Event::AttemptDiscarded { reason } => {
                 self.end_line();
-                let reason = reason.lines().next().unwrap_or_default();
                 let which = match &mut self.held {
                     Some(held) => {
                         held.clear();
                         "an answer"
                     }
+                    None if !self.has_spoken => "an answer",
                     None => "the answer above",
                 };
-                output::warn(&format!("{which} does not count and is made again: {reason}"));
+                output::warn(&format!("{which} does not count and is made again: {}", complaints(reason)));
             }
             Event::Warning { source, message } => {
                 self.end_line();
@@ -329,4 +329,12 @@ fn totals(outcome: &Outcome) -> String {
 
 fn price(dollars: f64) -> String {
     if dollars < 0.0001 { "less than $0.0001".to_owned() } else { format!("${dollars:.4}") }
+}
+
+/// Returns what was wrong with an answer, on one line: the list in the text for the model, or its first line.
+fn complaints(reason: &str) -> String {
+    let mut lines = reason.lines().take_while(|it| !it.trim().is_empty());
+    let first = lines.next().unwrap_or_default();
+    let listed: Vec<&str> = lines.map(|it| it.trim().trim_start_matches("- ")).collect();
+    if listed.is_empty() { first.to_owned() } else { listed.join(" ") }
 }
