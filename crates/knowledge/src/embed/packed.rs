@@ -99,12 +99,47 @@ fn dot(one: &[i8], other: &[i8]) -> i32 {
     sums.iter().sum::<i32>() + rest
 }
 
-/// Vectors of bases that were searched lately. A view of the store: the version of the base tells whether it is current.
-#[derive(Debug, Default)]
-pub struct VectorCache(Mutex<BTreeMap<(BaseKey, String), VersionedVectors>>);
+/// The most memory that cached vectors take, in bytes: those of a million chunks with 512 dimensions.
+const MAX_CACHED: usize = 512 * 1024 * 1024;
 
-/// The version of a base, and the vectors that it has.
-type VersionedVectors = (u64, Arc<PackedVectors>);
+/// Vectors of bases that were searched lately. A view of the store: the version of the base tells whether it is current.
+/// It is bounded: bases that were not searched for the longest time give way.
+#[derive(Debug, Default)]
+pub struct VectorCache(Mutex<CachedVectors>);
+
+#[derive(Debug, Default)]
+struct CachedVectors {
+    bases: BTreeMap<(BaseKey, String), CachedBase>,
+    /// Counts the searches, to order them.
+    clock: u64,
+}
+
+/// The vectors of a base in one of its versions.
+#[derive(Debug)]
+struct CachedBase {
+    version: u64,
+    vectors: Arc<PackedVectors>,
+    used: u64,
+}
+
+impl CachedVectors {
+    fn get(&mut self, key: &(BaseKey, String), version: u64) -> Option<Arc<PackedVectors>> {
+        self.clock += 1;
+        let cached = self.bases.get_mut(key).filter(|it| it.version == version)?;
+        cached.used = self.clock;
+        Some(Arc::clone(&cached.vectors))
+    }
+
+    fn put(&mut self, key: (BaseKey, String), version: u64, vectors: Arc<PackedVectors>, most: usize) {
+        self.bases.insert(key, CachedBase { version, vectors, used: self.clock });
+        while self.bases.len() > 1
+            && self.bases.values().map(|it| it.vectors.values.len()).sum::<usize>() > most
+        {
+            let oldest = self.bases.iter().min_by_key(|(_, it)| it.used).map(|(key, _)| key.clone());
+            oldest.map(|it| self.bases.remove(&it));
+        }
+    }
+}
 
 impl VectorCache {
     /// Returns the vectors of a model in a version of a base.
@@ -116,13 +151,13 @@ impl VectorCache {
         model: &str,
     ) -> Result<Arc<PackedVectors>, StoreError> {
         let key = (base.clone(), model.to_owned());
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        if let Some((_, vectors)) = known.filter(|(of, _)| *of == version) {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key, version);
+        if let Some(vectors) = known {
             return Ok(vectors);
         }
         let vectors = Arc::new(load(store, base, model).await?);
-        let entry = (version, Arc::clone(&vectors));
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, entry);
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.put(key, version, Arc::clone(&vectors), MAX_CACHED);
         Ok(vectors)
     }
 }
@@ -141,5 +176,33 @@ async fn load(
         if is_last {
             return Ok(PackedVectors::new(vectors));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contexture_session::{BaseId, Tenant};
+
+    use super::*;
+
+    #[test]
+    fn bases_that_were_not_searched_for_long_give_way() {
+        let key = |name: &str| {
+            let base = BaseKey { tenant: Tenant::default(), base: BaseId::parse(name).unwrap() };
+            (base, "m".to_owned())
+        };
+        let four = || Arc::new(PackedVectors::new(vec![ChunkVector { no: 1, values: vec![1; 4] }]));
+        let mut cached = CachedVectors::default();
+        for name in ["a", "b"] {
+            assert!(cached.get(&key(name), 1).is_none());
+            cached.put(key(name), 1, four(), 8);
+        }
+        assert!(cached.get(&key("a"), 1).is_some());
+        assert!(cached.get(&key("a"), 2).is_none(), "another version has other vectors");
+        cached.put(key("c"), 1, four(), 8);
+        let left: Vec<&str> = cached.bases.keys().map(|(it, _)| it.base.as_str()).collect();
+        assert_eq!(left, ["a", "c"]);
+        cached.put(key("d"), 1, four(), 1);
+        assert_eq!(cached.bases.len(), 1, "the newest stays, whatever its size");
     }
 }
