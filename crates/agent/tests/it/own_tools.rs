@@ -375,13 +375,13 @@ async fn other_threads_are_not_recalled() {
     let other = sessions(&stage.store).create(start).await.unwrap();
     archived(other.main()).await;
     for idx in 0..9 {
-        let words = format!("our own words {idx} ").repeat(100);
+        let words = format!("words about our garden {idx} ").repeat(100);
         stage.thread.add_messages(vec![Message::user(words), Message::assistant("Yes.")]).await.unwrap();
     }
     let compacting = agent(&script([])).summarizer(Brief).build().unwrap();
     let report = compacting.compact(&prompt(), &stage.thread, CompactRequest::default()).await.unwrap();
     assert!(report.archive.is_some());
-    let seen = asked(&stage.thread, "recall", [json!({"query": "walrus"}), json!({"query": "own"})]).await;
+    let seen = asked(&stage.thread, "recall", [json!({"query": "walrus"}), json!({"query": "garden"})]).await;
     assert!(seen[0].starts_with("Nothing") && seen[1].starts_with("[item"), "{seen:?}");
     // What is not archived is in the conversation, and not found.
     stage.thread.add_message(Message::user("zebra")).await.unwrap();
