@@ -2,13 +2,12 @@
 
 use contexture_history::Seq;
 use contexture_session::codec::MAX_ITEMS;
-use contexture_session::{FeedItem, SessionKey, StoreError, ThreadKey};
+use contexture_session::{FeedItem, SessionKey, StoreError, ThreadId, ThreadKey};
 use deadpool_postgres::Client;
 use tokio_postgres::Row;
 
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::head::thread_id;
 use crate::log::LogClient;
 use crate::numbers::{from_sql, seq_to_sql, to_sql};
 use crate::rows::{ROWS_AT_ONCE, StoredRow};
@@ -58,7 +57,7 @@ impl Database {
                 if feed.len() >= max {
                     return Ok(feed);
                 }
-                let thread = thread_id(row.row.try_get("thread")?)?;
+                let thread = ThreadId::parse(row.row.try_get::<_, String>("thread")?)?;
                 let numbered =
                     (from_sql(row.row.try_get("number")?)..).zip(items).filter(|(number, _)| *number > after);
                 feed.extend(numbered.map(|(number, item)| FeedItem { number, thread: thread.clone(), item }));

@@ -12,7 +12,7 @@ use crate::archive::index;
 use crate::config::Context;
 use crate::failure::Failure;
 use crate::file::commit::Change;
-use crate::guard::{CurrentLog, find};
+use crate::head::{CurrentLog, find};
 use crate::numbers::{from_sql, seq, to_sql};
 use crate::rows::{LogRows, Place, insert_rows};
 

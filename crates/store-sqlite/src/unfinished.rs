@@ -5,8 +5,7 @@ use rusqlite::{Connection, params};
 
 use crate::failure::{Failure, StorePath};
 use crate::file::commit::Change;
-use crate::guard::find;
-use crate::head::id;
+use crate::head::{find, id};
 
 /// Longer texts are left to the thread that writes.
 const SMALL: usize = 64 * 1024;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use contexture_flow::{DamagedRun, Flow, NodeError, RunEvent, RunInfo, RunStatus, Wait};
+use contexture_flow::{Flow, RunEvent, RunInfo, RunPage, RunStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -11,7 +11,8 @@ use super::prompts::FaultView;
 use crate::http::schemas::{Frame, returns};
 use crate::loaded_project::LoadedProject;
 
-returns!(FlowList, FlowView, RunView, RunPage, RunEventFrame = Frame<RunEvent>, RunStatusBody = RunStatus);
+returns!(FlowList, FlowView, RunEventFrame = Frame<RunEvent>, RunStatusBody = RunStatus);
+returns!(RunBody = RunInfo, RunPageBody = RunPage);
 
 /// A flow, in short.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -103,89 +104,4 @@ impl FlowView {
             faults: faults(loaded, flow.id()),
         }
     }
-}
-
-/// A run of a flow.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Run")]
-pub(crate) struct RunView {
-    /// Its id: the session's, a dot, and its own name.
-    run: String,
-    /// The flow's id.
-    flow: String,
-    /// Names the version of the flow that it was begun with. It stays with that one.
-    fingerprint: String,
-    /// The session that it belongs to.
-    session: String,
-    /// The status of the run.
-    status: RunStatus,
-    /// The input of the run.
-    #[schemars(with = "Map<String, Value>")]
-    input: Value,
-    /// Its outputs; empty before its end.
-    outputs: BTreeMap<String, Value>,
-    /// The open waits: `POST /v1/runs/{id}/waits/{wait}` answers one. Absent in lists of runs.
-    waits: Vec<Wait>,
-    /// The node that failed, if one did.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    node: Option<String>,
-    /// The error of a failed run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<NodeError>,
-    /// The time of the start.
-    #[schemars(extend("format" = "date-time"))]
-    created: String,
-    /// When a driver last took or released it.
-    #[schemars(extend("format" = "date-time"))]
-    updated: String,
-}
-
-impl From<RunInfo> for RunView {
-    fn from(info: RunInfo) -> Self {
-        Self {
-            run: info.run.to_string(),
-            flow: info.flow,
-            fingerprint: info.fingerprint,
-            session: info.session.to_string(),
-            status: info.status,
-            input: info.input,
-            outputs: info.outputs,
-            waits: info.waits,
-            node: info.node,
-            error: info.error,
-            created: info.created.to_millis(),
-            updated: info.updated.to_millis(),
-        }
-    }
-}
-
-/// A run whose record is damaged, or was written by a newer version.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "DamagedRun")]
-pub(crate) struct DamagedRunView {
-    /// Its id.
-    run: String,
-    /// The error.
-    error: NodeError,
-}
-
-impl From<DamagedRun> for DamagedRunView {
-    fn from(damaged: DamagedRun) -> Self {
-        let DamagedRun { run, error } = damaged;
-        let error = NodeError::new(error.code(), error.to_string());
-        Self { run: run.to_string(), error }
-    }
-}
-
-/// A page of runs.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RunPage {
-    /// The runs, in the order of their sessions and names, without what they wait for.
-    pub(super) runs: Vec<RunView>,
-    /// Runs between them whose record can't be read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) damaged: Vec<DamagedRunView>,
-    /// The start of the next page, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) after: Option<String>,
 }

@@ -30,12 +30,6 @@ pub(crate) fn open() -> Router<App> {
     Router::new().route("/", get(welcome)).route("/healthz", get(alive)).route("/readyz", get(ready))
 }
 
-/// How the server is.
-#[derive(Debug, Serialize)]
-struct Health {
-    status: &'static str,
-}
-
 /// Describes the server to a person who opens the address in a browser.
 async fn welcome() -> Json<Value> {
     Json(
@@ -43,17 +37,17 @@ async fn welcome() -> Json<Value> {
     )
 }
 
-async fn alive() -> Json<Health> {
-    Json(Health { status: "alive" })
+async fn alive() -> Json<Value> {
+    Json(json!({"status": "alive"}))
 }
 
-async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
+async fn ready(State(app): State<App>) -> Result<Json<Value>, Problem> {
     if app.running_turns.is_stopping() {
         return Err(Problem::new(ErrorCode::ShuttingDown, "the server stops"));
     }
     // The store's location and error are logged only: this route needs no key.
     match app.readiness.ask(&*app.documents, &*app.time).await {
-        Outcome::Ready => Ok(Json(Health { status: "ready" })),
+        Outcome::Ready => Ok(Json(json!({"status": "ready"}))),
         Outcome::Failed => Err(Problem::new(ErrorCode::StoreUnavailable, "the store can't be written")),
         Outcome::Late => Err(Problem::new(ErrorCode::StoreUnavailable, "the store does not answer in time")),
     }
