@@ -72,7 +72,7 @@ impl Deref for App {
 impl Inner {
     /// Returns what is loaded now.
     pub(crate) fn loaded(&self) -> Arc<LoadedProject> {
-        self.loaded.get()
+        Arc::clone(&self.loaded.borrow())
     }
 
     /// Returns the store of all sessions.

@@ -1,5 +1,6 @@
 //! Background tasks: close lost turns, drive orphaned runs, prune old records and runs, reload changed files.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_flow::ForgetReport;
@@ -171,7 +172,7 @@ pub(crate) async fn reload(app: &App) {
         );
     }
     match LoadedProject::load(project, faults, &app.agent, app.watcher.clone()) {
-        Ok(loaded) => app.loaded.set(loaded),
+        Ok(loaded) => _ = app.loaded.send_replace(Arc::new(loaded)),
         Err(err) => tracing::warn!(error = err, "cannot rebuild the agent; the last one stays in use"),
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn create_log(
         index(&LogRows { conn, place: &place, key: &key, log: no, end: log.state.end }, &log.archived)?;
         Ok(())
     };
-    Ok(Change::new(make).touching(main))
+    Ok(Change { touched: Some(main), ..Change::new(make) })
 }
 
 /// Returns the number of the session in which the log can be created. That of a main thread is created here.

@@ -180,7 +180,10 @@ impl Log for SqliteStore {
     writes! { cx;
         append(key: ThreadKey, append: Append) -> Appended, AppendItems::change(key, append, cx);
         lease(key: ThreadKey, guard: Guard) -> Option<Fence>,
-            Ok(Change::new(move |conn| guard::change_lease(conn, &key, &guard, cx.time.now())).small(true));
+            {
+                let make = move |conn: &Connection| guard::change_lease(conn, &key, &guard, cx.time.now());
+                Ok(Change { is_small: true, ..Change::new(make) })
+            };
         save(key: ThreadKey, fence: Fence, text: UnfinishedText) -> (), unfinished::save(key, fence, text);
     }
 
@@ -227,11 +230,11 @@ impl Store for SqliteStore {
             Ok(Change::new(move |conn| journal::prune_journals(conn, &name, before, max)));
         delete_session(session: SessionKey) -> bool, {
             let main = session.main();
-            Ok(Change::new(move |conn| delete::delete_session(conn, &session)).touching(main))
+            Ok(Change { touched: Some(main), ..Change::new(move |conn| delete::delete_session(conn, &session)) })
         };
         delete_log(key: ThreadKey) -> bool, {
             let log = key.clone();
-            Ok(Change::new(move |conn| delete::delete_log(conn, &key)).touching(log))
+            Ok(Change { touched: Some(log), ..Change::new(move |conn| delete::delete_log(conn, &key)) })
         };
     }
 

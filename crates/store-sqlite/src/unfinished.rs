@@ -32,7 +32,7 @@ pub(crate) fn save(
         conn.prepare_cached(SAVE)?.execute(params![log.no, log.session, body])?;
         Ok(())
     };
-    Ok(Change::new(make).small(is_small).lazy(true).touching(touched))
+    Ok(Change { is_small, is_lazy: true, touched: Some(touched), ..Change::new(make) })
 }
 
 /// Returns the texts of a session's logs that were saved last, by log.

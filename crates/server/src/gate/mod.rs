@@ -24,7 +24,7 @@ use crate::{Caller, Problem};
 pub use key::{Key, NewKey, Token};
 pub use keys::Keys;
 use keys::{KeyCache, KeyCheck};
-use limits::{DefaultLimits, Limits, RunningRequest};
+use limits::{Limits, RunningRequest};
 
 /// Authenticates and limits requests.
 #[derive(Debug)]
@@ -38,13 +38,9 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(crate) fn new(keys: Keys, time: Arc<dyn Time>, config: &ServerConfig) -> Self {
-        let defaults = DefaultLimits {
-            requests_per_minute: config.requests_per_minute,
-            concurrent: config.concurrent_requests,
-        };
         Self {
             key_cache: KeyCache::new(keys),
-            limits: Limits::new(defaults),
+            limits: Limits::new(config.requests_per_minute, config.concurrent_requests),
             time,
             origins: config.cors_origins.clone(),
         }

@@ -349,8 +349,7 @@ fn within(mut items: Vec<Item>, limit: Option<Limit>) -> Vec<Item> {
 /// Returns the name of an isolated thread: its session's, and its own.
 pub(crate) fn isolated_name(session: &SessionId, name: &str) -> Result<ThreadId, SessionError> {
     if name.starts_with('/') {
-        let shown = name.chars().filter(|it| !it.is_control()).take(40).collect();
-        return Err(IdInvalid { what: "thread name", shown, why: "it begins with a `/`" }.into());
+        return Err(IdInvalid::new("thread name", name, "it begins with a `/`").into());
     }
     Ok(ThreadId::parse(format!("{session}/{name}"))?)
 }

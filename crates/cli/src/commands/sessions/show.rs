@@ -124,10 +124,6 @@ async fn records(store: &Arc<dyn Store>, key: &ThreadKey, head: &Head) -> Result
     Ok(records)
 }
 
-fn counter_name() -> String {
-    contexture::session_ports(None).counter.profile().name.into_owned()
-}
-
 /// Returns the items of a view.
 fn viewed(view: ViewArg, limit: Option<Limit>, items: &[Item]) -> Vec<&Item> {
     match view {
