@@ -13,7 +13,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::IntoParams;
 
-use super::flow_shapes::{RunBody, RunPageBody, RunStatusBody};
 use super::run_events::follow_run;
 use super::sessions::limited;
 use super::turns::{idempotency_key, wants_events};
@@ -23,9 +22,10 @@ use crate::events::cursor::Cursor;
 use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, segment, shown};
 use crate::http::params::{FlowPath, Retryable, RunPath, WaitPath};
 use crate::http::refusals::{Conflict, Form, NotThere, Refused, Unusable};
-use crate::http::schemas::accepts;
+use crate::http::schemas::{accepts, returns};
 
 accepts!(NewRun, NewAnswer);
+returns!(RunBody = RunInfo, RunPageBody = RunPage, RunStatusBody = RunStatus);
 
 /// How long the id of a wait may be, in bytes: longer than that of any node.
 const MAX_WAIT: usize = 300;
