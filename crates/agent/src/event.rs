@@ -232,7 +232,7 @@ pub struct CheckReport {
 }
 
 /// A warning about a run that continued.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Remark {
     /// The source of the warning, such as `constraint:short`.
     pub source: String,

@@ -27,19 +27,30 @@ impl FlowFault {
         self
     }
 
-    pub(crate) fn hint(mut self, hint: Option<String>) -> Self {
-        self.hint = hint;
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
         self
+    }
+
+    /// Hints at the names that there are, if there are any.
+    pub(crate) fn known<T: AsRef<str>>(self, names: impl IntoIterator<Item = T>) -> Self {
+        match names.into_iter().map(|it| it.as_ref().to_owned()).collect::<Vec<_>>() {
+            names if names.is_empty() => self,
+            names => self.hint(format!("there are: {}", names.join(", "))),
+        }
+    }
+
+    /// Says in which part of a document it is: before the message, and before the place.
+    pub(crate) fn within(self, part: &str, at: &[String]) -> Self {
+        let at: Vec<String> = at.iter().chain(&self.at).cloned().collect();
+        Self { message: format!("{part}: {}", self.message), ..self }.at(at)
     }
 }
 
 impl fmt::Display for FlowFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        match &self.hint {
-            Some(hint) => write!(f, " ({hint})"),
-            None => Ok(()),
-        }
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, " ({hint})"))
     }
 }
 

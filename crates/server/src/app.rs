@@ -7,6 +7,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use contexture_compose::Scope;
 use contexture_flow::Runtime;
+use contexture_message::ErrorCode;
 use contexture_project::ServerConfig;
 use contexture_session::{
     Documents, Names, SessionError, SessionId, SessionKey, Sessions, SourceIndex, Store, StoreError, Thread,
@@ -75,7 +76,7 @@ impl Deref for App {
 impl Inner {
     /// Returns what is loaded now.
     pub(crate) fn loaded(&self) -> Arc<LoadedProject> {
-        self.loaded.get()
+        Arc::clone(&self.loaded.borrow())
     }
 
     /// Returns the store of all sessions.
@@ -97,7 +98,8 @@ impl FromRequestParts<App> for Access {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let caller = Caller::from_request_parts(parts, app).await?;
+        let unknown = || Problem::new(ErrorCode::Unauthorized, "the caller is unknown");
+        let caller = parts.extensions.get::<Caller>().cloned().ok_or_else(unknown)?;
         Ok(Self { app: app.clone(), sessions: app.sessions.of_tenant(caller.tenant.clone()), caller })
     }
 }

@@ -1,12 +1,13 @@
 //! The loaded project, with the agent that runs its prompts. A reload replaces it; running requests keep theirs.
 
 use contexture_message::ErrorCode;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use contexture_agent::{Agent, AgentBuilder, Watcher};
 use contexture_compose::Prompt;
 use contexture_flow::Flow;
 use contexture_project::{Fault, Project, ProjectError};
+use tokio::sync::watch;
 
 use crate::Problem;
 
@@ -74,20 +75,5 @@ fn unusable(invalid: ErrorCode, what: &str, id: &str, err: ProjectError) -> Prob
     }
 }
 
-/// The project that is loaded now.
-#[derive(Debug)]
-pub(crate) struct CurrentProject(RwLock<Arc<LoadedProject>>);
-
-impl CurrentProject {
-    pub(crate) fn new(loaded: LoadedProject) -> Self {
-        Self(RwLock::new(Arc::new(loaded)))
-    }
-
-    pub(crate) fn get(&self) -> Arc<LoadedProject> {
-        Arc::clone(&self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner))
-    }
-
-    pub(crate) fn set(&self, loaded: LoadedProject) {
-        *self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(loaded);
-    }
-}
+/// The project that is in use.
+pub(crate) type CurrentProject = watch::Sender<Arc<LoadedProject>>;

@@ -71,7 +71,7 @@ impl Server {
             CallWatcher { metrics: metrics.clone(), recorder: recorder.clone(), live: live.clone() };
         let running_turns = RunningTurns::new(turn_timeout, metrics.clone());
         let loaded = LoadedProject::load(project.clone(), project.faults(), &agent, watcher.clone())?;
-        let loaded = Arc::new(CurrentProject::new(loaded));
+        let loaded = Arc::new(CurrentProject::new(Arc::new(loaded)));
         let library =
             ProjectLibrary { loaded: Arc::clone(&loaded), metrics: metrics.clone(), live: live.clone() };
         let runtime = Runtime::new(RuntimeParts {

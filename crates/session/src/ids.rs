@@ -4,6 +4,7 @@
 //! characters. A `/` parts a session's name from that of an isolated thread, so a session's own name has none. They
 //! are keys of a database and never file names.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,12 +12,6 @@ use serde::{Deserialize, Serialize};
 
 /// How long a name may be, in bytes.
 pub const MAX_ID_BYTES: usize = 200;
-/// How long the name of a thread may be: that of an isolated one begins with its session's, which may be as long as
-/// any.
-const MAX_THREAD_ID_BYTES: usize = 300;
-const MAX_BASE_ID_BYTES: usize = 64;
-/// Paths are long, and some databases can't find longer keys.
-const MAX_SOURCE_ID_BYTES: usize = 1_000;
 
 /// A name that can't be a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,56 +22,50 @@ pub struct IdInvalid {
     /// The name, cut short and without control characters.
     pub shown: String,
     /// The rule it breaks.
-    pub why: &'static str,
+    pub why: Cow<'static, str>,
+}
+
+impl IdInvalid {
+    /// Says that a text breaks a rule for a kind of name.
+    pub fn new(what: &'static str, text: &str, why: impl Into<Cow<'static, str>>) -> Self {
+        let shown = text.chars().filter(|it| !it.is_control()).take(40).collect();
+        Self { what, shown, why: why.into() }
+    }
 }
 
 /// Checks a key that comes from outside.
 pub(crate) fn check(what: &'static str, text: &str) -> Result<(), IdInvalid> {
-    check_within(what, text, MAX_ID_BYTES, "it is longer than 200 bytes")
+    check_within(what, text, MAX_ID_BYTES, |_| None)
 }
 
-fn check_thread(what: &'static str, text: &str) -> Result<(), IdInvalid> {
-    check_within(what, text, MAX_THREAD_ID_BYTES, "it is longer than 300 bytes")
-}
-
-fn check_within(what: &'static str, text: &str, max: usize, too_long: &'static str) -> Result<(), IdInvalid> {
+fn check_within(
+    what: &'static str,
+    text: &str,
+    max: usize,
+    broken_rule: impl Fn(&str) -> Option<&'static str>,
+) -> Result<(), IdInvalid> {
     let why = match text {
-        "" => "it is empty",
-        _ if text.len() > max => too_long,
-        _ if text.chars().any(char::is_control) => "it has control characters",
-        _ => return Ok(()),
+        "" => Some("it is empty".into()),
+        _ if text.len() > max => Some(Cow::from(format!("it is longer than {max} bytes"))),
+        _ if text.chars().any(char::is_control) => Some("it has control characters".into()),
+        _ => broken_rule(text).map(Cow::from),
     };
-    let shown = text.chars().filter(|it| !it.is_control()).take(40).collect();
-    Err(IdInvalid { what, shown, why })
+    why.map_or(Ok(()), |why| Err(IdInvalid::new(what, text, why)))
 }
 
 /// A session and another session's thread never have one name.
-fn check_session(what: &'static str, text: &str) -> Result<(), IdInvalid> {
-    check(what, text)?;
-    match text.contains('/') {
-        true => Err(IdInvalid { what, shown: text.chars().take(40).collect(), why: "it has a `/`" }),
-        false => Ok(()),
-    }
+fn session_rule(text: &str) -> Option<&'static str> {
+    text.contains('/').then_some("it has a `/`")
 }
 
-fn check_base(what: &'static str, text: &str) -> Result<(), IdInvalid> {
-    check_within(what, text, MAX_BASE_ID_BYTES, "it is longer than 64 bytes")?;
+fn base_rule(text: &str) -> Option<&'static str> {
     let is_allowed = |it: char| it.is_alphanumeric() || matches!(it, '-' | '_' | '.');
-    match text.chars().all(is_allowed) && !text.starts_with('.') {
-        true => Ok(()),
-        false => {
-            let why = "only letters, digits, `-`, `_` and `.` are allowed, and it must not begin with `.`";
-            Err(IdInvalid { what, shown: text.chars().take(40).collect(), why })
-        }
-    }
+    let is_broken = !text.chars().all(is_allowed) || text.starts_with('.');
+    is_broken.then_some("only letters, digits, `-`, `_` and `.` are allowed, and it must not begin with `.`")
 }
 
-fn check_source(what: &'static str, text: &str) -> Result<(), IdInvalid> {
-    check_within(what, text, MAX_SOURCE_ID_BYTES, "it is longer than 1,000 bytes")
-}
-
-macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $check:ident) => {
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident: $what:literal, $max:expr, $rule:expr;)+) => {$(
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
         #[serde(try_from = "String", into = "String")]
@@ -87,7 +76,7 @@ macro_rules! id {
             /// Returns the id, if it can be one.
             pub fn parse(text: impl Into<Arc<str>>) -> Result<Self, IdInvalid> {
                 let text = text.into();
-                $check($what, &text)?;
+                check_within($what, &text, $max, $rule)?;
                 Ok(Self(text))
             }
 
@@ -116,41 +105,22 @@ macro_rules! id {
                 id.0.as_ref().to_owned()
             }
         }
-    };
+    )+};
 }
 
-id!(
+ids! {
     /// The owner of sessions. One tenant never sees data of another.
-    Tenant,
-    "tenant",
-    check
-);
-id!(
+    Tenant: "tenant", MAX_ID_BYTES, |_| None;
     /// The name of a session within its tenant.
-    SessionId,
-    "session id",
-    check_session
-);
-id!(
+    SessionId: "session id", MAX_ID_BYTES, session_rule;
     /// The name of a thread within its tenant. A session's main thread has the session's own name.
-    ThreadId,
-    "thread id",
-    check_thread
-);
-
-id!(
+    ThreadId: "thread id", 300, |_| None;
     /// The name of a knowledge base within its tenant: letters, digits, `-`, `_` and `.`, so that it can stand in a
     /// citation.
-    BaseId,
-    "knowledge base",
-    check_base
-);
-id!(
+    BaseId: "knowledge base", 64, base_rule;
     /// The name of a document within its knowledge base, such as its path in a folder or its URL.
-    SourceId,
-    "document id",
-    check_source
-);
+    SourceId: "document id", 1_000, |_| None;
+}
 
 /// The key of a knowledge base.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,12 +9,12 @@ use contexture_history::{Item, Seq};
 use contexture_session::codec::{self, MAX_ITEMS};
 use contexture_session::rank::Strength;
 use contexture_session::search::ItemAnalyzer;
-use contexture_session::{NewLog, ThreadId, ThreadKey};
+use contexture_session::{NewLog, ThreadKey};
 use deadpool_postgres::{GenericClient, Transaction};
 
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::head::tenant;
+use crate::head::thread_key;
 use crate::log::LogClient;
 use crate::numbers::{seq_from_sql, seq_to_sql};
 use crate::rows::{self, StoredRow};
@@ -55,8 +55,10 @@ const COPY_SUMS: &str = "\
     WHERE tenant = $1 AND thread = $2 AND terms IS NOT NULL";
 
 /// What was archived by an older program, by thread.
-const OUTDATED: &str =
-    "SELECT tenant, thread, array_agg(seq ORDER BY seq) FROM {schema}.archived GROUP BY tenant, thread";
+const OUTDATED: &str = "\
+    SELECT tenant, thread, min(seq), max(seq) FROM (
+        SELECT *, seq - row_number() OVER (PARTITION BY tenant, thread ORDER BY seq) AS island FROM {schema}.archived
+    ) AS it GROUP BY tenant, thread, island";
 
 /// How many rows are read together.
 const ROWS_AT_ONCE: i64 = 32;
@@ -168,18 +170,9 @@ impl Database {
         let rows = transaction.query(&self.sql(OUTDATED), &[]).await?;
         transaction.execute(&self.sql("DELETE FROM {schema}.archived"), &[]).await?;
         for row in &rows {
-            let thread: String = row.try_get(1)?;
-            let thread = ThreadId::parse(thread).map_err(|err| Failure::Damaged(err.to_string()))?;
-            let key = ThreadKey { tenant: tenant(row.try_get(0)?)?, thread };
-            let seqs: Vec<i64> = row.try_get(2)?;
-            let mut ranges: Vec<(Seq, Seq)> = Vec::new();
-            for seq in seqs.into_iter().map(seq_from_sql) {
-                match ranges.last_mut() {
-                    Some((_, last)) if last.next() == seq => *last = seq,
-                    _ => ranges.push((seq, seq)),
-                }
-            }
-            LogClient { database: self, client: transaction, key: &key }.index(&ranges).await?;
+            let (key, first, last) = (&thread_key(row)?, row.try_get(2)?, row.try_get(3)?);
+            let log = LogClient { database: self, client: transaction, key };
+            log.index_range(seq_from_sql(first), seq_from_sql(last)).await?;
         }
         Ok(())
     }

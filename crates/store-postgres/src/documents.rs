@@ -8,13 +8,12 @@
 
 use contexture_history::Timestamp;
 use contexture_session::documents::{Document, DocumentKey};
-use contexture_session::{SessionId, StoreError};
+use contexture_session::{SessionId, StoreError, Tenant};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::head::{session_id, tenant};
 use crate::numbers::to_sql;
 
 const DOCUMENT: &str = "\
@@ -122,8 +121,9 @@ impl Database {
         let (of, session, name) =
             after.map_or(("", "", &[][..]), |it| (it.tenant.as_str(), session_name(it), it.name.as_bytes()));
         let listed = |row: &Row| {
-            let (tenant, session): (_, String) = (tenant(row.try_get(0)?)?, row.try_get(1)?);
-            let session = (!session.is_empty()).then(|| session_id(session)).transpose()?;
+            let (tenant, session): (_, String) =
+                (Tenant::parse(row.try_get::<_, String>(0)?)?, row.try_get(1)?);
+            let session = (!session.is_empty()).then(|| SessionId::parse(session)).transpose()?;
             let key = DocumentKey { tenant, session, kind: kind.to_owned(), name: text(row.try_get(2)?)? };
             Ok(Document { key, at: Timestamp(row.try_get(3)?), data: text(row.try_get(4)?)? })
         };

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use contexture_session::{StoreError, codec};
+use contexture_session::{IdInvalid, StoreError, codec};
 use deadpool_postgres::{HookError, PoolError, TimeoutType};
 use tokio_postgres::error::SqlState;
 
@@ -48,6 +48,12 @@ impl From<PoolError> for Failure {
             PoolError::Timeout(TimeoutType::Create | TimeoutType::Recycle) => Failure::Slow,
             other => Failure::Pool(other.to_string()),
         }
+    }
+}
+
+impl From<IdInvalid> for Failure {
+    fn from(err: IdInvalid) -> Failure {
+        Failure::Damaged(err.to_string())
     }
 }
 

@@ -2,13 +2,11 @@
 
 use contexture_history::Seq;
 use contexture_session::codec::MAX_ITEMS;
-use contexture_session::{FeedItem, SessionKey, StoreError, ThreadKey};
-use deadpool_postgres::Client;
+use contexture_session::{FeedItem, SessionKey, StoreError, ThreadId, ThreadKey};
 use tokio_postgres::Row;
 
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::head::thread_id;
 use crate::log::LogClient;
 use crate::numbers::{from_sql, seq_to_sql, to_sql};
 use crate::rows::{ROWS_AT_ONCE, StoredRow};
@@ -35,36 +33,28 @@ impl Database {
         after: u64,
         max: usize,
     ) -> Result<Vec<FeedItem>, StoreError> {
-        self.run(|client, _| self.feed_once(client, session, after, max)).await
-    }
-
-    async fn feed_once(
-        &self,
-        client: Client,
-        key: &SessionKey,
-        after: u64,
-        max: usize,
-    ) -> Result<Vec<FeedItem>, Failure> {
-        let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
-        let (from, limit, most_items) = (to_sql(after), to_sql(max as u64), MAX_ITEMS as i64);
-        let statement = client.prepare_cached(&self.sql(FEED)).await?;
-        let found = client.query(&statement, &[&tenant, &session, &from, &limit, &most_items]).await?;
-        let rows = found.into_iter().map(StoredRow::new).filter_map(Result::transpose);
-        let rows = rows.collect::<Result<Vec<StoredRow>, Failure>>()?;
-        let log = LogClient { database: self, client: &client, key: &key.main() };
-        let mut feed = Vec::new();
-        for rows in rows.chunks(ROWS_AT_ONCE) {
-            for (items, row) in log.items(rows).await?.into_iter().zip(rows) {
-                if feed.len() >= max {
-                    return Ok(feed);
+        self.run(|client, _| async move {
+            // The main thread has the name of its session.
+            let log = LogClient { database: self, client: &client, key: &session.main() };
+            let (from, limit) = (to_sql(after), to_sql(max as u64));
+            let found = log.query(FEED, &[&from, &limit, &(MAX_ITEMS as i64)]).await?;
+            let rows = found.into_iter().map(StoredRow::new).filter_map(Result::transpose);
+            let rows = rows.collect::<Result<Vec<StoredRow>, Failure>>()?;
+            let mut feed = Vec::new();
+            for rows in rows.chunks(ROWS_AT_ONCE) {
+                for (items, row) in log.items(rows).await?.into_iter().zip(rows) {
+                    if feed.len() >= max {
+                        return Ok(feed);
+                    }
+                    let thread = ThreadId::parse(row.row.try_get::<_, String>("thread")?)?;
+                    let numbered = (from_sql(row.row.try_get("number")?)..).zip(items);
+                    let item = |(number, item)| FeedItem { number, thread: thread.clone(), item };
+                    feed.extend(numbered.map(item).filter(|it| it.number > after));
                 }
-                let thread = thread_id(row.row.try_get("thread")?)?;
-                let numbered =
-                    (from_sql(row.row.try_get("number")?)..).zip(items).filter(|(number, _)| *number > after);
-                feed.extend(numbered.map(|(number, item)| FeedItem { number, thread: thread.clone(), item }));
             }
-        }
-        Ok(feed)
+            Ok(feed)
+        })
+        .await
     }
 
     pub(crate) async fn feed_end(&self, session: &SessionKey) -> Result<u64, StoreError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use contexture_history::{Seq, Timestamp, TurnNo};
 use contexture_session::{
-    Fence, ForkPoint, IdInvalid, KeyedTurn, Lease, LogHead, LogKind, SessionId, StoreError, Tenant, ThreadId,
+    Fence, ForkPoint, KeyedTurn, Lease, LogHead, LogKind, SessionId, StoreError, Tenant, ThreadId,
     ThreadInfo, ThreadKey, codec,
 };
 use tokio_postgres::Row;
@@ -58,11 +58,11 @@ pub(crate) fn log_head(row: &Row) -> Result<LogHead, Failure> {
     let number = |name: &str| row.try_get(name).map(from_sql);
     let base: Option<String> = row.try_get("base_thread")?;
     let base_seq: Option<i64> = row.try_get("base_seq")?;
-    let base = base.map(thread_id).transpose()?.zip(base_seq);
+    let base = base.map(ThreadId::parse).transpose()?.zip(base_seq);
     let kind: &str = row.try_get("kind")?;
     let info = ThreadInfo {
-        thread: thread_id(row.try_get("thread")?)?,
-        session: session_id(row.try_get("session")?)?,
+        thread: ThreadId::parse(row.try_get::<_, String>("thread")?)?,
+        session: SessionId::parse(row.try_get::<_, String>("session")?)?,
         kind: LogKind::parse(kind).ok_or_else(|| Failure::Damaged(format!("a log of kind `{kind}`")))?,
         label: row.try_get("label")?,
         base: base.map(|(thread, seq)| ForkPoint { thread, seq: Seq(from_sql(seq)) }),
@@ -74,26 +74,18 @@ pub(crate) fn log_head(row: &Row) -> Result<LogHead, Failure> {
     let owner: Option<&str> = row.try_get("lease_owner")?;
     let (fence, live) = (Fence(number("lease_fence")?), row.try_get::<_, Option<bool>>("is_live")?);
     let lease = owner.map(|it| Lease { owner: Arc::from(it), fence, live: live.unwrap_or(false) });
-    Ok(LogHead { tenant: tenant(row.try_get("tenant")?)?, info, state: row.try_get("state")?, lease })
+    Ok(LogHead {
+        tenant: Tenant::parse(row.try_get::<_, String>("tenant")?)?,
+        info,
+        state: row.try_get("state")?,
+        lease,
+    })
 }
 
 /// Reads the columns `tenant` and `thread`.
 pub(crate) fn thread_key(row: &Row) -> Result<ThreadKey, Failure> {
-    Ok(ThreadKey { tenant: tenant(row.try_get("tenant")?)?, thread: thread_id(row.try_get("thread")?)? })
-}
-
-pub(crate) fn thread_id(name: String) -> Result<ThreadId, Failure> {
-    ThreadId::parse(name).map_err(damaged)
-}
-
-pub(crate) fn session_id(name: String) -> Result<SessionId, Failure> {
-    SessionId::parse(name).map_err(damaged)
-}
-
-pub(crate) fn tenant(name: String) -> Result<Tenant, Failure> {
-    Tenant::parse(name).map_err(damaged)
-}
-
-fn damaged(err: IdInvalid) -> Failure {
-    Failure::Damaged(err.to_string())
+    Ok(ThreadKey {
+        tenant: Tenant::parse(row.try_get::<_, String>("tenant")?)?,
+        thread: ThreadId::parse(row.try_get::<_, String>("thread")?)?,
+    })
 }

@@ -6,7 +6,6 @@ use tokio_postgres::Row;
 
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::head::session_id;
 use crate::numbers::{from_sql, to_sql};
 
 const SESSIONS: &str = "\
@@ -75,7 +74,7 @@ impl Database {
 fn session_info(row: &Row) -> Result<SessionInfo, Failure> {
     let number = |idx: usize| row.try_get(idx).map(from_sql);
     Ok(SessionInfo {
-        session: session_id(row.try_get(0)?)?,
+        session: SessionId::parse(row.try_get::<_, String>(0)?)?,
         label: row.try_get(1)?,
         created: Timestamp(row.try_get(2)?),
         updated: Timestamp(row.try_get(3)?),

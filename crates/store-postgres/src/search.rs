@@ -7,7 +7,7 @@ use contexture_history::{Item, Seq, Timestamp};
 use contexture_session::rank::{CollectionStats, IndexReader, ListKey, RankedText, TermVector, TextNo};
 use contexture_session::search::{HitWriter, NEAR, Search, SearchHit, day};
 use contexture_session::{StoreError, ThreadKey};
-use deadpool_postgres::{Client, Transaction};
+use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
 use crate::archive::{list_word, thread_word};
@@ -57,27 +57,21 @@ impl Database {
         key: &ThreadKey,
         search: &Search,
     ) -> Result<Vec<SearchHit>, StoreError> {
-        self.run(|client, _| self.search_once(client, key, search)).await
-    }
-
-    async fn search_once(
-        &self,
-        mut client: Client,
-        key: &ThreadKey,
-        search: &Search,
-    ) -> Result<Vec<SearchHit>, Failure> {
-        let transaction = begin(&mut client).await?;
-        let log = LogClient { database: self, client: &transaction, key };
-        if log.query(LOG, &[]).await?.is_empty() {
-            return Err(StoreError::no_thread(&key.thread).into());
-        }
-        transaction.execute(SETTINGS, &[]).await?;
-        let best = search.best(&mut Reader { log: &log, search }, &self.analyzers).await?;
-        let items = log.items_at(&best).await?;
-        transaction.commit().await?;
-        let mut writer = HitWriter::new(search);
-        // A missing item was deleted in between.
-        Ok(best.iter().filter_map(|it| items.get(it)).map(|it| writer.hit(it)).collect())
+        self.run(|mut client, _| async move {
+            let transaction = begin(&mut client).await?;
+            let log = LogClient { database: self, client: &transaction, key };
+            if log.query(LOG, &[]).await?.is_empty() {
+                return Err(StoreError::no_thread(&key.thread).into());
+            }
+            transaction.execute(SETTINGS, &[]).await?;
+            let best = search.best(&mut Reader { log: &log, search }, &self.analyzers).await?;
+            let items = log.items_at(&best).await?;
+            transaction.commit().await?;
+            let mut writer = HitWriter::new(search);
+            // A missing item was deleted in between.
+            Ok(best.iter().filter_map(|it| items.get(it)).map(|it| writer.hit(it)).collect())
+        })
+        .await
     }
 }
 

@@ -1,6 +1,5 @@
 //! The store: each operation is in the module of its name.
 
-use std::fmt;
 use std::sync::Arc;
 
 use contexture_history::{Item, Seq, Timestamp};
@@ -19,6 +18,7 @@ use tokio::task::JoinHandle;
 
 use crate::PostgresConfig;
 use crate::database::Database;
+use crate::failure::Failure;
 use crate::migrate::migrate;
 use crate::notices::Notices;
 
@@ -35,11 +35,12 @@ use crate::notices::Notices;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct PostgresStore {
     inner: Arc<Inner>,
 }
 
+#[derive(Debug)]
 struct Inner {
     database: Arc<Database>,
     notices: Arc<Notices>,
@@ -54,12 +55,6 @@ impl Drop for Inner {
     }
 }
 
-impl fmt::Debug for PostgresStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresStore").field("database", &self.inner.database).finish_non_exhaustive()
-    }
-}
-
 impl PostgresStore {
     /// Connects to a database, whose tables are created or brought up to date if need be.
     ///
@@ -71,7 +66,7 @@ impl PostgresStore {
     /// are [`StoreError::Newer`], and nothing is written. Neither errors nor logs show the password.
     pub async fn connect(url: &str, config: PostgresConfig) -> Result<PostgresStore, StoreError> {
         let database = Arc::new(Database::new(url, config)?);
-        database.run_first(|client| migrate(&database, client)).await?;
+        database.repeat(|client, _| migrate(&database, client), Failure::is_starting).await?;
         let notices = Arc::new(Notices::default());
         let listener = database.config.listen.then(|| {
             let (notices, database) = (Arc::clone(&notices), Arc::clone(&database));
@@ -79,22 +74,19 @@ impl PostgresStore {
         });
         Ok(PostgresStore { inner: Arc::new(Inner { database, notices, listener }) })
     }
-
-    pub(crate) fn database(&self) -> &Database {
-        &self.inner.database
-    }
-
-    pub(crate) fn notices(&self) -> &Notices {
-        &self.inner.notices
-    }
 }
 
-/// Makes methods that the module of their name carries out.
+/// Makes methods that the module of their name carries out. What they change of a session is then announced to those
+/// that wait for it.
 macro_rules! pass_on {
-    ($($name:ident($($arg:ident: $of:ty),*) -> $result:ty = ($($given:expr),*);)*) => {
+    ($($name:ident($($arg:ident: $of:ty),*) -> $result:ty = ($($given:expr),*) $(announcing $session:expr)?;)*) => {
         $(
             fn $name(&self, $($arg: $of),*) -> StoreFuture<'_, $result> {
-                Box::pin(async move { self.database().$name($($given),*).await })
+                Box::pin(async move {
+                    let done = self.inner.database.$name($($given),*).await?;
+                    $(self.inner.notices.announce(&$session);)?
+                    Ok(done)
+                })
             }
         )*
     };
@@ -102,10 +94,12 @@ macro_rules! pass_on {
 
 impl Log for PostgresStore {
     pass_on! {
+        append(key: ThreadKey, append: Append) -> Appended = (&key, &append) announcing key.session();
         lease(key: ThreadKey, guard: Guard) -> Option<Fence> = (&key, &guard);
         head(key: ThreadKey) -> Option<LogHead> = (&key);
         read(key: ThreadKey, span: Span) -> Vec<Item> = (&key, &span);
         turn_with_key(key: ThreadKey, idempotency_key: String) -> Option<KeyedTurn> = (&key, &idempotency_key);
+        save(key: ThreadKey, fence: Fence, text: UnfinishedText) -> () = (&key, fence, &text) announcing key.session();
         saved(session: SessionKey) -> Vec<(ThreadId, UnfinishedText)> = (&session);
         feed(session: SessionKey, after: u64, max: usize) -> Vec<FeedItem> = (&session, after, max);
         number_at(key: ThreadKey, seq: Seq) -> Option<u64> = (&key, seq);
@@ -113,29 +107,14 @@ impl Log for PostgresStore {
         due(kind: DueKind, after: Option<ThreadKey>, max: usize) -> Vec<ThreadKey> = (kind, after.as_ref(), max);
     }
 
-    fn append(&self, key: ThreadKey, append: Append) -> StoreFuture<'_, Appended> {
-        Box::pin(async move {
-            let appended = self.database().append(&key, &append).await?;
-            self.notices().announce(&key.session());
-            Ok(appended)
-        })
-    }
-
-    fn save(&self, key: ThreadKey, fence: Fence, text: UnfinishedText) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            self.database().save(&key, fence, &text).await?;
-            self.notices().announce(&key.session());
-            Ok(())
-        })
-    }
-
     fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.notices().feed_changed(self.database(), &session, after).await })
+        Box::pin(async move { self.inner.notices.feed_changed(&self.inner.database, &session, after).await })
     }
 }
 
 impl Store for PostgresStore {
     pass_on! {
+        create_log(log: NewLog) -> () = (&log) announcing log.session;
         fork(from: ThreadKey, log: NewLog) -> () = (&from, &log);
         log_with_start_key(tenant: Tenant, start_key: String) -> Option<ThreadKey> = (&tenant, &start_key);
         logs(list: LogList) -> Vec<LogHead> = (&list);
@@ -143,32 +122,10 @@ impl Store for PostgresStore {
         search(key: ThreadKey, search: Search) -> Vec<SearchHit> = (&key, &search);
         sessions(tenant: Tenant, after: Option<SessionId>, max: usize) -> Vec<SessionInfo>
             = (&tenant, after.as_ref(), max);
+        delete_session(session: SessionKey) -> bool = (&session) announcing session;
+        delete_log(key: ThreadKey) -> bool = (&key) announcing key.session();
         usage(tenant: Tenant) -> Usage = (&tenant);
         vacuum() -> () = ();
-    }
-
-    fn create_log(&self, log: NewLog) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            self.database().create_log(&log).await?;
-            self.notices().announce(&log.session);
-            Ok(())
-        })
-    }
-
-    fn delete_session(&self, session: SessionKey) -> StoreFuture<'_, bool> {
-        Box::pin(async move {
-            let was_there = self.database().delete_session(&session).await?;
-            self.notices().announce(&session);
-            Ok(was_there)
-        })
-    }
-
-    fn delete_log(&self, key: ThreadKey) -> StoreFuture<'_, bool> {
-        Box::pin(async move {
-            let was_there = self.database().delete_log(&key).await?;
-            self.notices().announce(&key.session());
-            Ok(was_there)
-        })
     }
 }
 

@@ -6,7 +6,6 @@ use tokio_postgres::Row;
 use crate::append::LAZY;
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::head::thread_id;
 use crate::numbers::to_sql;
 
 /// The log is locked against removal only: appends go on.
@@ -54,7 +53,7 @@ impl Database {
 }
 
 fn saved_text(row: &Row) -> Result<(ThreadId, UnfinishedText), Failure> {
-    let thread = thread_id(row.try_get(0)?)?;
+    let thread = ThreadId::parse(row.try_get::<_, String>(0)?)?;
     let text = serde_json::from_str(row.try_get(1)?)
         .map_err(|err| Failure::Damaged(format!("the unfinished text of `{thread}`: {err}")))?;
     Ok((thread, text))

@@ -12,7 +12,7 @@ use crate::archive::index;
 use crate::config::Context;
 use crate::failure::Failure;
 use crate::file::commit::Change;
-use crate::guard::{CurrentLog, find};
+use crate::head::{CurrentLog, find};
 use crate::numbers::{from_sql, seq, to_sql};
 use crate::rows::{LogRows, Place, insert_rows};
 
@@ -42,7 +42,7 @@ impl AppendItems {
         let archived = archived_ranges(&append.items);
         let (is_small, is_lazy) = (rows.len() <= SMALL && archived.is_empty(), append.lazy);
         let it = Self { key: key.clone(), append, rows, archived, cx };
-        Ok(Change::new(move |conn| it.make(conn)).small(is_small).lazy(is_lazy).touching(key))
+        Ok(Change { is_small, is_lazy, touched: Some(key), ..Change::new(move |conn| it.make(conn)) })
     }
 
     /// Returns the result of this append, if it was made before.

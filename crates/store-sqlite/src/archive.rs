@@ -7,17 +7,20 @@ use std::collections::BTreeSet;
 
 use contexture_history::{Item, Seq};
 use contexture_session::search::ItemAnalyzer;
-use contexture_session::{Tenant, ThreadId, ThreadKey};
 use rusqlite::{Connection, Row, TransactionBehavior, params};
 
+use crate::due::key;
 use crate::failure::{Failure, StorePath};
-use crate::head::id;
 use crate::numbers::{from_sql, seq, to_sql};
 use crate::read::FORWARD;
 use crate::rows::{LogRows, Unreadable};
 
 const COUNT: &str = "INSERT INTO archives (log, texts, length) VALUES (?1, 1, ?2)
     ON CONFLICT (log) DO UPDATE SET texts = texts + 1, length = length + excluded.length";
+/// The ranges of consecutive positions that are archived.
+const ARCHIVED: &str = r#"SELECT l.tenant, l.name, l.no, l."end", min(a.seq), max(a.seq) FROM
+    (SELECT log, seq, seq - row_number() OVER (PARTITION BY log ORDER BY seq) AS island FROM archived) AS a
+    JOIN logs AS l ON l.no = a.log GROUP BY a.log, a.island ORDER BY a.log, 5"#;
 pub(crate) const KNOWN: &str = "SELECT seq FROM archived WHERE log = ?1 AND seq >= ?2 AND seq <= ?3";
 
 /// Adds the items of ranges to the index, unless they are already in it.
@@ -90,44 +93,17 @@ pub(crate) fn refresh(conn: &mut Connection, place: &StorePath) -> Result<(), Fa
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have done it in between.
     if tx.query_row(is_outdated, [], |row| row.get(0))? {
-        let archived = archived(&tx)?;
+        let range = |row: &Row<'_>| {
+            Ok((key(row)?, row.get(2)?, seq(row.get(3)?), (seq(row.get(4)?), seq(row.get(5)?))))
+        };
+        let ranges: Vec<_> = tx.prepare(ARCHIVED)?.query_map([], range)?.collect::<Result<_, _>>()?;
         tx.execute_batch(
             "INSERT INTO words (words) VALUES ('delete-all'); DELETE FROM archived; DELETE FROM archives",
         )?;
-        for log in &archived {
-            let rows = LogRows { conn: &tx, place, key: &log.key, log: log.no, end: log.end };
-            index(&rows, &log.ranges)?;
+        for (key, log, end, range) in &ranges {
+            index(&LogRows { conn: &tx, place, key, log: *log, end: *end }, &[*range])?;
         }
         tx.execute("DELETE FROM outdated WHERE what = 'archives'", [])?;
     }
     Ok(tx.commit()?)
-}
-
-/// What is archived of a log.
-struct ArchivedLog {
-    no: i64,
-    key: ThreadKey,
-    end: Seq,
-    ranges: Vec<(Seq, Seq)>,
-}
-
-fn archived(conn: &Connection) -> Result<Vec<ArchivedLog>, Failure> {
-    let sql = r#"SELECT l.no, l.tenant, l.name, l."end", a.seq FROM archived AS a JOIN logs AS l ON l.no = a.log
-        ORDER BY a.log, a.seq"#;
-    let mut statement = conn.prepare(sql)?;
-    let mut rows = statement.query([])?;
-    let mut logs: Vec<ArchivedLog> = Vec::new();
-    while let Some(row) = rows.next()? {
-        let (no, at): (i64, i64) = (row.get(0)?, row.get(4)?);
-        if logs.last().is_none_or(|it| it.no != no) {
-            let key = ThreadKey { tenant: id(row, 1, Tenant::parse)?, thread: id(row, 2, ThreadId::parse)? };
-            logs.push(ArchivedLog { no, key, end: seq(row.get(3)?), ranges: Vec::new() });
-        }
-        let Some(log) = logs.last_mut() else { continue };
-        match log.ranges.last_mut() {
-            Some((_, last)) if last.next() == seq(at) => *last = seq(at),
-            _ => log.ranges.push((seq(at), seq(at))),
-        }
-    }
-    Ok(logs)
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use contexture_session::Time;
 
 use crate::failure::StorePath;
+use crate::file::identity::Identity;
+use crate::sources::counts::SearchCache;
 
 /// How a [`SqliteStore`] works.
 #[derive(Clone, Debug)]
@@ -31,5 +33,7 @@ impl SqliteConfig {
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) place: StorePath,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) searches: Arc<SearchCache>,
     pub(crate) time: Arc<dyn Time>,
 }

@@ -8,7 +8,7 @@ use crate::append::{SET_OLDEST, take_numbers, updated};
 use crate::archive::index;
 use crate::failure::{Failure, StorePath};
 use crate::file::commit::Change;
-use crate::head::end_of;
+use crate::head::find_opt;
 use crate::logs::log_with_start_key;
 use crate::numbers::to_sql;
 use crate::rows::{LogRows, Place, insert_rows};
@@ -35,7 +35,7 @@ pub(crate) fn create_log(
         index(&LogRows { conn, place: &place, key: &key, log: no, end: log.state.end }, &log.archived)?;
         Ok(())
     };
-    Ok(Change::new(make).touching(main))
+    Ok(Change { touched: Some(main), ..Change::new(make) })
 }
 
 /// Returns the number of the session in which the log can be created. That of a main thread is created here.
@@ -45,7 +45,7 @@ pub(crate) fn place_for(conn: &Connection, log: &NewLog) -> Result<i64, Failure>
     let has_start_key = |it: &String| log_with_start_key(conn, &key.tenant, it).map(|it| it.is_some());
     let is_taken = log.kind == LogKind::Main && no.is_some()
         // An isolated thread of another session may have taken the name of a main thread.
-        || end_of(conn, &key)?.is_some()
+        || find_opt(conn, &key)?.is_some()
         || log.start_key.as_ref().map_or(Ok(false), has_start_key)?;
     if is_taken {
         return Err(log.exists().into());

@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 
 use crate::create::find_session;
 use crate::failure::Failure;
-use crate::guard::find_opt;
+use crate::head::find_opt;
 
 /// Removes a session with everything in it. Returns whether it existed.
 pub(crate) fn delete_session(conn: &Connection, key: &SessionKey) -> Result<bool, Failure> {

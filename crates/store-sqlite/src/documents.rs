@@ -53,7 +53,7 @@ pub(crate) fn write(
         conn.prepare_cached(PUT)?.execute(params![kind, tenant, session, name, at.0, data])?;
         Ok(())
     };
-    Ok(Change::new(make).small(is_small))
+    Ok(Change { is_small, ..Change::new(make) })
 }
 
 pub(crate) fn delete(conn: &Connection, key: &DocumentKey) -> Result<(), Failure> {

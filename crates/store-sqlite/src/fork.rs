@@ -8,7 +8,7 @@ use crate::archive::index;
 use crate::blobs::copy_blob_uses;
 use crate::create::{insert_log, place_for};
 use crate::failure::{Failure, StorePath};
-use crate::head::existing;
+use crate::head::find;
 use crate::numbers::to_sql;
 use crate::rows::{LogRows, Place, insert_rows};
 
@@ -19,7 +19,7 @@ pub(crate) fn fork(
     from: &ThreadKey,
     log: &NewLog,
 ) -> Result<(), Failure> {
-    let source = existing(conn, from)?;
+    let source = find(conn, from)?;
     if from.tenant != log.session.tenant {
         return Err(StoreError::no_thread(&from.thread).into());
     }

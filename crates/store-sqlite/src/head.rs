@@ -11,23 +11,40 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use crate::failure::Failure;
 use crate::numbers::{from_sql, seq};
 
-pub(crate) const END: &str =
-    r#"SELECT no, "end", kind = 'journal' FROM logs WHERE tenant = ?1 AND name = ?2"#;
-
 pub(crate) const KEYED: &str = "SELECT turn, began FROM turn_keys WHERE log = ?1 AND name = ?2";
 
-/// A log as a reader finds it.
-pub(crate) struct FoundLog {
+/// The row of a log, without what only lists show.
+pub(crate) struct CurrentLog {
     pub(crate) no: i64,
+    pub(crate) session: i64,
+    pub(crate) kind: LogKind,
     pub(crate) end: Seq,
-    pub(crate) is_journal: bool,
+    pub(crate) lease: LeaseRow,
+    pub(crate) needs_writer: bool,
+    pub(crate) oldest: Option<Timestamp>,
 }
 
-/// Returns where a log ends.
-pub(crate) fn end_of(conn: &Connection, key: &ThreadKey) -> rusqlite::Result<Option<FoundLog>> {
-    let found =
-        |row: &Row<'_>| Ok(FoundLog { no: row.get(0)?, end: seq(row.get(1)?), is_journal: row.get(2)? });
-    conn.prepare_cached(END)?.query_row([key.tenant.as_str(), key.thread.as_str()], found).optional()
+pub(crate) const FIND_LOG: &str = r#"SELECT no, session, kind, "end", owner, fence, until, needs_writer, oldest FROM logs
+    WHERE tenant = ?1 AND name = ?2"#;
+
+pub(crate) fn find(conn: &Connection, key: &ThreadKey) -> Result<CurrentLog, Failure> {
+    find_opt(conn, key)?.ok_or_else(|| StoreError::no_thread(&key.thread).into())
+}
+
+pub(crate) fn find_opt(conn: &Connection, key: &ThreadKey) -> rusqlite::Result<Option<CurrentLog>> {
+    let found = |row: &Row<'_>| {
+        Ok(CurrentLog {
+            no: row.get(0)?,
+            session: row.get(1)?,
+            kind: kind(row, 2)?,
+            end: seq(row.get(3)?),
+            lease: lease(row, 4)?,
+            needs_writer: row.get(7)?,
+            oldest: row.get::<_, Option<i64>>(8)?.map(Timestamp),
+        })
+    };
+    let mut statement = conn.prepare_cached(FIND_LOG)?;
+    statement.query_row([key.tenant.as_str(), key.thread.as_str()], found).optional()
 }
 
 /// Returns where the turn with an idempotency key began.
@@ -36,14 +53,10 @@ pub(crate) fn turn_with_key(
     key: &ThreadKey,
     name: &str,
 ) -> Result<Option<KeyedTurn>, Failure> {
-    let log = existing(conn, key)?.no;
+    let log = find(conn, key)?.no;
     let found =
         |row: &Row<'_>| Ok(KeyedTurn { turn: TurnNo(from_sql(row.get(0)?)), began: seq(row.get(1)?) });
     Ok(conn.prepare_cached(KEYED)?.query_row(params![log, name], found).optional()?)
-}
-
-pub(crate) fn existing(conn: &Connection, key: &ThreadKey) -> Result<FoundLog, Failure> {
-    end_of(conn, key)?.ok_or_else(|| StoreError::no_thread(&key.thread).into())
 }
 
 /// The columns of [`log_head`].

@@ -41,8 +41,8 @@ pub(crate) fn watch(
 fn look(conn: &Connection, waiters: &Waiters, seen: &mut Option<i64>) -> rusqlite::Result<()> {
     // The version is read first: what is committed from here on changes it again.
     let version = conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
-    let must_look_at_all = seen.replace(version) != Some(version);
-    for session in waiters.to_look_at(must_look_at_all) {
+    let is_same = seen.replace(version) == Some(version);
+    for session in waiters.sessions().into_iter().filter(|_| !is_same) {
         waiters.wake_behind(&session, feed_state(conn, &session)?);
     }
     Ok(())

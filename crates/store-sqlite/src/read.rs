@@ -4,12 +4,12 @@
 //! returning a history with a gap. Only a journal, which is pruned and no history, may have gaps.
 
 use contexture_history::{Item, Seq};
-use contexture_session::{BackwardScan, Span, ThreadKey};
+use contexture_session::{BackwardScan, LogKind, Span, ThreadKey};
 use rusqlite::{Connection, params};
 
 use crate::failure::{Failure, StorePath};
 use crate::file::readers::Size;
-use crate::head::{FoundLog, existing};
+use crate::head::{CurrentLog, find};
 use crate::numbers::to_sql;
 use crate::rows::LogRows;
 
@@ -40,7 +40,8 @@ pub(crate) fn read(
     key: &ThreadKey,
     span: &Span,
 ) -> Result<Vec<Item>, Failure> {
-    let FoundLog { no, end, is_journal } = existing(conn, key)?;
+    let CurrentLog { no, end, kind, .. } = find(conn, key)?;
+    let is_journal = kind == LogKind::Journal;
     let rows = LogRows { conn, place, key, log: no, end };
     match (BackwardScan::new(span), span) {
         (Some(backward), _) => rows.backward(backward, is_journal),

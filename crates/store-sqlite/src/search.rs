@@ -17,7 +17,7 @@ use contexture_session::sources::ready;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::failure::{Failure, StorePath};
-use crate::head::{FoundLog, existing};
+use crate::head::{CurrentLog, find};
 use crate::numbers::{from_sql, to_sql};
 use crate::read::BACKWARD;
 use crate::rows::LogRows;
@@ -41,7 +41,7 @@ pub(crate) fn search(
     key: &ThreadKey,
     search: &Search,
 ) -> Result<Vec<SearchHit>, Failure> {
-    let FoundLog { no, end, .. } = existing(conn, key)?;
+    let CurrentLog { no, end, .. } = find(conn, key)?;
     let log = LogRows { conn, place, key, log: no, end };
     let best = ready(search.best(&mut Reader { log: &log, search }, analyzers))?;
     let mut writer = HitWriter::new(search);

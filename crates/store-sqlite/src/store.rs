@@ -1,6 +1,5 @@
 //! The store: threads that work on the file, and the contract on top of them.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -16,7 +15,7 @@ use contexture_session::sources::{
 use contexture_session::{
     Append, Appended, BaseId, BaseKey, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogList,
     NewLog, SessionId, SessionInfo, SessionKey, SourceId, Span, Store, StoreError, StoreFuture, Tenant,
-    ThreadId, ThreadKey, Time, UnfinishedText, Usage,
+    ThreadId, ThreadKey, UnfinishedText, Usage,
 };
 use rusqlite::Connection;
 
@@ -30,7 +29,6 @@ use crate::file::open::{open_writer, probe_file};
 use crate::file::readers::{Readers, Size};
 use crate::file::writer::Writer;
 use crate::notices::watch;
-use crate::sources::counts::SearchCache;
 use crate::waiters::Waiters;
 use crate::{
     SqliteConfig, archive, create, delete, documents, due, feed, fork, guard, head, journal, list, logs,
@@ -68,20 +66,18 @@ fn size_of(count: usize) -> Size {
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct SqliteStore {
     inner: Arc<Inner>,
 }
 
+#[derive(Debug)]
 struct Inner {
     /// `None` once the store is closing: the threads end when their queue is closed.
     writer: Option<Writer>,
     readers: Option<Readers>,
     waiters: Arc<Waiters>,
-    place: StorePath,
-    identity: Arc<Identity>,
-    searches: Arc<SearchCache>,
-    time: Arc<dyn Time>,
+    cx: Context,
     reading: Vec<JoinHandle<()>>,
     /// The one that writes, then the one that it asks for checkpoints.
     writing: Vec<JoinHandle<()>>,
@@ -106,28 +102,21 @@ impl SqliteStore {
             Writer::start(conn, Arc::clone(&identity), place.clone(), Arc::clone(&waiters), checkpoints);
         let (writer, writing) = writer.map_err(|err| place.unavailable(err))?;
         let (writer, readers, writing) = (Some(writer), Some(readers), vec![writing, copying]);
-        let searches = Arc::default();
-        let inner = Inner { writer, readers, waiters, place, identity, searches, time, reading, writing };
+        let cx = Context { place, identity, searches: Arc::default(), time };
+        let inner = Inner { writer, readers, waiters, cx, reading, writing };
         Ok(SqliteStore { inner: Arc::new(inner) })
     }
 
     pub(crate) fn writer(&self) -> Result<&Writer, StoreError> {
-        self.inner.writer.as_ref().ok_or_else(|| self.inner.place.gone())
+        self.inner.writer.as_ref().ok_or_else(|| self.inner.cx.place.gone())
     }
 
     pub(crate) fn readers(&self) -> Result<&Readers, StoreError> {
-        self.inner.readers.as_ref().ok_or_else(|| self.inner.place.gone())
-    }
-
-    /// Looks at the file as a program does that opens it now.
-    pub(crate) async fn probe_file(&self) -> Result<(), StoreError> {
-        let (place, identity) = (self.inner.place.clone(), Arc::clone(&self.inner.identity));
-        let query = move |_: &Connection| probe_file(&identity, &place);
-        self.readers()?.ask(Size::Large, query).await
+        self.inner.readers.as_ref().ok_or_else(|| self.inner.cx.place.gone())
     }
 
     fn context(&self) -> Context {
-        Context { place: self.inner.place.clone(), time: Arc::clone(&self.inner.time) }
+        self.inner.cx.clone()
     }
 }
 
@@ -150,12 +139,6 @@ fn join(threads: &mut Vec<JoinHandle<()>>) {
         if thread.thread().id() != current {
             let _ = thread.join();
         }
-    }
-}
-
-impl fmt::Debug for SqliteStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqliteStore").field("path", &self.inner.place.path).finish_non_exhaustive()
     }
 }
 
@@ -197,7 +180,10 @@ impl Log for SqliteStore {
     writes! { cx;
         append(key: ThreadKey, append: Append) -> Appended, AppendItems::change(key, append, cx);
         lease(key: ThreadKey, guard: Guard) -> Option<Fence>,
-            Ok(Change::new(move |conn| guard::change_lease(conn, &key, &guard, cx.time.now())).small(true));
+            {
+                let make = move |conn: &Connection| guard::change_lease(conn, &key, &guard, cx.time.now());
+                Ok(Change { is_small: true, ..Change::new(make) })
+            };
         save(key: ThreadKey, fence: Fence, text: UnfinishedText) -> (), unfinished::save(key, fence, text);
     }
 
@@ -221,12 +207,14 @@ impl Log for SqliteStore {
     fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             // In the list before looking: what is written in between is not missed.
-            let wait = self.inner.waiters.wait(session.clone());
+            let (seen, woken) = self.inner.waiters.wait(session.clone());
             let missing = StoreError::no_session(&session.session);
             let query = move |conn: &Connection| Ok(feed::feed_state(conn, &session)?);
             let state = self.readers()?.ask(Size::Small, query).await?.ok_or(missing)?;
             if state.end <= after {
-                wait.notified(state).await;
+                // Commits of other processes are compared with it. A waiter that was dropped is woken.
+                let _ = seen.set(state);
+                let _ = woken.await;
             }
             Ok(())
         })
@@ -242,11 +230,11 @@ impl Store for SqliteStore {
             Ok(Change::new(move |conn| journal::prune_journals(conn, &name, before, max)));
         delete_session(session: SessionKey) -> bool, {
             let main = session.main();
-            Ok(Change::new(move |conn| delete::delete_session(conn, &session)).touching(main))
+            Ok(Change { touched: Some(main), ..Change::new(move |conn| delete::delete_session(conn, &session)) })
         };
         delete_log(key: ThreadKey) -> bool, {
             let log = key.clone();
-            Ok(Change::new(move |conn| delete::delete_log(conn, &key)).touching(log))
+            Ok(Change { touched: Some(log), ..Change::new(move |conn| delete::delete_log(conn, &key)) })
         };
     }
 
@@ -257,13 +245,8 @@ impl Store for SqliteStore {
         sessions(tenant: Tenant, after: Option<SessionId>, max: usize) -> Vec<SessionInfo>, Size::Large,
             list::sessions(conn, &tenant, after.as_ref(), max);
         usage(tenant: Tenant) -> Usage, Size::Large, list::usage(conn, &tenant);
-    }
-
-    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>> {
-        let (cx, shared) = (self.context(), Arc::clone(&self.inner.searches));
-        let query =
-            move |conn: &Connection| search::search(conn, &cx.place, &shared.analyzers, &key, &search);
-        Box::pin(async move { self.readers()?.ask(Size::Large, query).await })
+        search(key: ThreadKey, search: Search) -> Vec<SearchHit>, Size::Large,
+            search::search(conn, &cx.place, &cx.searches.analyzers, &key, &search);
     }
 
     fn vacuum(&self) -> StoreFuture<'_, ()> {
@@ -289,7 +272,9 @@ impl Documents for SqliteStore {
     fn probe(&self, at: Timestamp) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             // First: a file that is not well is left alone.
-            self.probe_file().await?;
+            // As a program does that opens the file now.
+            let cx = self.context();
+            self.readers()?.ask(Size::Large, move |_| probe_file(&cx.identity, &cx.place)).await?;
             self.put(Document::probe(at)).await
         })
     }
@@ -324,11 +309,7 @@ impl SourceIndex for SqliteStore {
             sources::vectors::without_vector(conn, &key, &model, after, max);
         vectors(key: BaseKey, model: String, after: ChunkNo, max: usize) -> Vec<ChunkVector>, Size::Large,
             sources::vectors::vectors(conn, &key, &model, after, max);
-    }
-
-    fn search_base(&self, key: BaseKey, query: RankQuery, max: usize) -> StoreFuture<'_, BaseHits> {
-        let shared = Arc::clone(&self.inner.searches);
-        let query = move |conn: &Connection| sources::search::search_base(conn, &shared, &key, &query, max);
-        Box::pin(async move { self.readers()?.ask(Size::Large, query).await })
+        search_base(key: BaseKey, query: RankQuery, max: usize) -> BaseHits, Size::Large,
+            sources::search::search_base(conn, &cx.searches, &key, &query, max);
     }
 }

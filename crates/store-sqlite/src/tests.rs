@@ -14,8 +14,7 @@ use crate::due::{DUE_RUNS, DUE_THREADS};
 use crate::failure::StorePath;
 use crate::feed::{FEED, FEED_STATE, NUMBER_AT};
 use crate::file::open::open_writer;
-use crate::guard::FIND_LOG;
-use crate::head::{END, HEAD, KEYED};
+use crate::head::{FIND_LOG, HEAD, KEYED};
 use crate::journal::{FIRST_ROWS, OLD, REMOVE_ROWS};
 use crate::list::{SESSIONS, USAGE};
 use crate::logs::{OF_ALL, OF_SESSION, OF_TENANT, WITH_START_KEY};
@@ -57,7 +56,6 @@ fn no_query_scans_a_table_or_sorts_a_log() {
         USAGE,
         BACKWARD,
         FORWARD,
-        END,
         KEYED,
         BLOB,
         KNOWN,

@@ -5,8 +5,7 @@ use rusqlite::{Connection, params};
 
 use crate::failure::{Failure, StorePath};
 use crate::file::commit::Change;
-use crate::guard::find;
-use crate::head::id;
+use crate::head::{find, id};
 
 /// Longer texts are left to the thread that writes.
 const SMALL: usize = 64 * 1024;
@@ -33,7 +32,7 @@ pub(crate) fn save(
         conn.prepare_cached(SAVE)?.execute(params![log.no, log.session, body])?;
         Ok(())
     };
-    Ok(Change::new(make).small(is_small).lazy(true).touching(touched))
+    Ok(Change { is_small, is_lazy: true, touched: Some(touched), ..Change::new(make) })
 }
 
 /// Returns the texts of a session's logs that were saved last, by log.

@@ -1,54 +1,96 @@
-//! The kinds of nodes, and what is configured for each.
+//! The kinds of nodes: the name of each, and what is configured for it.
 
-use contexture_message::{Message, Role, Settings};
+use contexture_message::{ErrorCode, Message, Role, Settings};
 use indexmap::IndexMap;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::DataType;
+use crate::{DataType, FlowFault};
 
-/// The kind of a node, with its configuration.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum NodeKind {
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:literal => $kind:ident $(($config:ty))?,)+) => {
+        /// The kind of a node, with its configuration.
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[serde(tag = "type")]
+        pub enum NodeKind {
+            $($(#[$doc])* #[serde(rename = $name)] $kind $(($config))?,)+
+        }
+
+        impl NodeKind {
+            /// The names of all kinds.
+            pub const NAMES: &'static [&'static str] = &[$($name),+];
+
+            /// Returns the name of the kind, as in `type`.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(kinds!(@pattern $kind $(($config))?) => $name),+
+                }
+            }
+
+            /// Reads what is configured for a kind.
+            pub(crate) fn read(name: &str, config: &Value) -> Result<NodeKind, FlowFault> {
+                match name {
+                    $($name => kinds!(@read config $kind $(($config))?),)+
+                    _ => {
+                        let shown: String = name.chars().take(40).collect();
+                        let fault = FlowFault::new(ErrorCode::FlowUnknownType, format!("there is no type `{shown}`"));
+                        Err(fault.at(["type"]).known(Self::NAMES))
+                    }
+                }
+            }
+        }
+    };
+    (@pattern $kind:ident) => { NodeKind::$kind };
+    (@pattern $kind:ident ($config:ty)) => { NodeKind::$kind(_) };
+    (@read $value:ident $kind:ident) => { typed::<NoConfig>($value).map(|_| NodeKind::$kind) };
+    (@read $value:ident $kind:ident ($config:ty)) => { typed::<$config>($value).map(NodeKind::$kind) };
+}
+
+/// A kind that has nothing to configure.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoConfig {}
+
+kinds! {
     /// The start of a run: outputs the run's inputs.
-    Start,
+    "start" => Start,
     /// Asks a model, in one turn of a thread.
-    LlmRequest(LlmConfig),
+    "llm_request" => LlmRequest(LlmConfig),
     /// Waits for user input.
-    UserInput(UserInputConfig),
+    "user_input" => UserInput(UserInputConfig),
     /// Appends a fixed message.
-    ManualInput(ManualInputConfig),
+    "manual_input" => ManualInput(ManualInputConfig),
     /// Creates an isolated thread.
-    NewThread(NewThreadConfig),
+    "new_thread" => NewThread(NewThreadConfig),
     /// Adds messages to a thread.
-    InjectMessages(InjectConfig),
+    "inject_messages" => InjectMessages(InjectConfig),
     /// Removes an isolated thread.
-    ReleaseThread,
+    "release_thread" => ReleaseThread,
     /// Names tools for model calls.
-    Tools(ToolsConfig),
+    "tools" => Tools(ToolsConfig),
     /// Runs a tool, without a model.
-    ToolCall(ToolCallConfig),
+    "tool_call" => ToolCall(ToolCallConfig),
     /// Asks a model to choose one of several routes.
-    IntentRouter(IntentConfig),
+    "intent_router" => IntentRouter(IntentConfig),
     /// Chooses one of several ways by conditions.
-    Branch(BranchConfig),
+    "branch" => Branch(BranchConfig),
     /// Starts several branches in parallel.
-    Parallel(ParallelConfig),
+    "parallel" => Parallel(ParallelConfig),
     /// Brings several ways together.
-    Join(JoinConfig),
+    "join" => Join(JoinConfig),
     /// Remembers a value by a key.
-    Cache(CacheConfig),
+    "cache" => Cache(CacheConfig),
     /// Takes what comes out elsewhere.
-    PortalIn(PortalConfig),
+    "portal_in" => PortalIn(PortalConfig),
     /// Gives what was taken elsewhere.
-    PortalOut(PortalConfig),
+    "portal_out" => PortalOut(PortalConfig),
     /// Another flow as a node.
-    SubFlow(SubFlowConfig),
+    "sub_flow" => SubFlow(SubFlowConfig),
     /// Makes a value with a template.
-    Transform(TransformConfig),
+    "transform" => Transform(TransformConfig),
     /// A node of the application's own.
-    Custom(CustomConfig),
+    "custom" => Custom(CustomConfig),
 }
 
 /// Asks a model, in one turn of a thread.
@@ -295,4 +337,20 @@ pub struct CustomConfig {
 
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+/// Reads a type out of JSON; what is wrong names the field.
+pub(super) fn typed<T: DeserializeOwned>(value: &Value) -> Result<T, FlowFault> {
+    serde_path_to_error::deserialize(value).map_err(|err| {
+        let mut path: Vec<String> = err.path().iter().map(ToString::to_string).collect();
+        let message = err.inner().to_string();
+        let field = message.strip_prefix("unknown field `").and_then(|it| it.split_once('`'));
+        if let Some((field, _)) = field
+            && path.last().map(String::as_str) != Some(field)
+        {
+            path.push(field.to_owned());
+        }
+        let code = if field.is_some() { ErrorCode::UnknownField } else { ErrorCode::FlowInvalid };
+        FlowFault::new(code, message).at(path)
+    })
 }

@@ -8,7 +8,6 @@ mod kind;
 mod node;
 mod read;
 mod references;
-mod table;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};

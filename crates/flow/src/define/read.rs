@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::kind::NodeKind;
+use super::kind::{NodeKind, typed};
 use super::node::{NodeDefinition, OnError, Retry};
 use super::{FlowDefinition, Limits};
 use crate::port::type_of;
@@ -87,7 +87,7 @@ fn node(id: &str, value: &Value, faults: &mut Vec<FlowFault>) -> Option<NodeDefi
         return None;
     };
     let Some(Value::String(kind)) = map.get("type") else {
-        faults.push(invalid(format!("node `{id}` has no `type`")).at(at).hint(Some(kinds())));
+        faults.push(invalid(format!("node `{id}` has no `type`")).at(at).known(NodeKind::NAMES));
         return None;
     };
     let config = map.iter().filter(|(name, _)| !COMMON.contains(&name.as_str()));
@@ -96,9 +96,7 @@ fn node(id: &str, value: &Value, faults: &mut Vec<FlowFault>) -> Option<NodeDefi
     let kind = match NodeKind::read(kind, &config) {
         Ok(kind) => Some(kind),
         Err(fault) => {
-            let path = at.iter().cloned().chain(fault.at.iter().cloned()).collect::<Vec<_>>();
-            let message = format!("node `{id}`: {}", fault.message);
-            faults.push(FlowFault { message, ..fault }.at(path));
+            faults.push(fault.within(&format!("node `{id}`"), &at));
             None
         }
     };
@@ -115,17 +113,13 @@ fn node(id: &str, value: &Value, faults: &mut Vec<FlowFault>) -> Option<NodeDefi
     (faults.len() == before).then_some(node)
 }
 
-pub(super) fn kinds() -> String {
-    format!("there are: {}", NodeKind::NAMES.join(", "))
-}
-
 fn invalid(message: impl Into<String>) -> FlowFault {
     FlowFault::new(ErrorCode::FlowInvalid, message)
 }
 
 fn unknown(name: &str, known: &[&str], at: &[&str]) -> FlowFault {
     let fault = FlowFault::new(ErrorCode::UnknownField, format!("there is no field `{name}`"));
-    fault.at(at).hint(Some(format!("there are: {}", known.join(", "))))
+    fault.at(at).known(known)
 }
 
 /// Reads the fields of a map, and keeps what is wrong.
@@ -180,35 +174,17 @@ impl Fields<'_> {
         match typed(value) {
             Ok(value) => Some(value),
             Err(fault) => {
-                let message = format!("{}`{}`: {}", self.of, path.join("."), fault.message);
-                let at = self.at.iter().chain(&path).chain(&fault.at).cloned().collect::<Vec<_>>();
-                self.faults.push(FlowFault { message, ..fault }.at(at));
+                let at = [self.at.as_slice(), &path].concat();
+                self.faults.push(fault.within(&format!("{}`{}`", self.of, path.join(".")), &at));
                 None
             }
         }
     }
 
     fn fault(&mut self, path: Vec<String>, message: String) {
-        let at = self.at.iter().chain(&path).cloned().collect::<Vec<_>>();
-        self.faults.push(invalid(format!("{}{message}", self.of)).at(at));
+        self.faults.push(invalid(format!("{}{message}", self.of)).at(self.at.iter().chain(&path)));
     }
 }
 
 /// A year: longer waits are slips of the pen, and the arithmetic of time has its limits.
 const MAX_SECONDS: f64 = 31_536_000.0;
-
-/// Reads a type out of JSON; what is wrong names the field.
-pub(super) fn typed<T: DeserializeOwned>(value: &Value) -> Result<T, FlowFault> {
-    serde_path_to_error::deserialize(value).map_err(|err| {
-        let mut path: Vec<String> = err.path().iter().map(ToString::to_string).collect();
-        let message = err.inner().to_string();
-        let field = message.strip_prefix("unknown field `").and_then(|it| it.split_once('`'));
-        if let Some((field, _)) = field
-            && path.last().map(String::as_str) != Some(field)
-        {
-            path.push(field.to_owned());
-        }
-        let code = if field.is_some() { ErrorCode::UnknownField } else { ErrorCode::FlowInvalid };
-        FlowFault::new(code, message).at(path)
-    })
-}

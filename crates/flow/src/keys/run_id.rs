@@ -40,8 +40,7 @@ impl RunId {
     /// # Ok::<(), contexture_session::IdInvalid>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, IdInvalid> {
-        let shown = || text.chars().filter(|it| !it.is_control()).take(40).collect();
-        let wrong = |why| IdInvalid { what: "run id", shown: shown(), why };
+        let wrong = |why: &'static str| IdInvalid::new("run id", text, why);
         let (session, name) =
             text.rsplit_once('.').ok_or_else(|| wrong("it is not a session, a dot and a name"))?;
         let fine = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';

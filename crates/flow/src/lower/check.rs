@@ -4,20 +4,17 @@ use std::collections::BTreeSet;
 
 use contexture_message::ErrorCode;
 
-use super::connect::AFTER;
 use super::expand::Flat;
-use crate::node::flow::{FlowNode, Input};
+use crate::node::flow::{AFTER, FlowNode, Input};
 use crate::{FlowFault, JoinPolicy, NodeKind, PortType};
 
 /// Checks the graph, and marks the nodes that run only when their outputs are pulled.
 pub(crate) fn check(mut nodes: Vec<FlowNode>, flat: &Flat, faults: &mut Vec<FlowFault>) -> Vec<FlowNode> {
     let mut found = missing(&nodes);
     for idx in 0..nodes.len() {
-        let pulls = pull(&nodes, idx);
-        match pulls {
-            Pull::Never => {}
-            Pull::Always => nodes[idx].is_pulled = true,
-            Pull::Both(message) => found.push((idx, FlowFault::new(ErrorCode::FlowLazyAndPushed, message))),
+        match is_pulled(&nodes, idx) {
+            Ok(is_pulled) => nodes[idx].is_pulled = is_pulled,
+            Err(message) => found.push((idx, FlowFault::new(ErrorCode::FlowLazyAndPushed, message))),
         }
     }
     mark_writers(&mut nodes);
@@ -51,27 +48,21 @@ fn missing(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
         for input in lacks {
             let message = format!("node `{}`: nothing leads to input `{}`", node.id, input.port.name);
             let hint = format!("add an edge `… -> {}.{}`, or a constant in `with`", node.id, input.port.name);
-            found.push((idx, FlowFault::new(ErrorCode::FlowMissingInput, message).hint(Some(hint))));
+            found.push((idx, FlowFault::new(ErrorCode::FlowMissingInput, message).hint(hint)));
         }
     }
     found
 }
 
-enum Pull {
-    Never,
-    Always,
-    Both(String),
-}
-
-/// Returns whether a node's outputs go to lazy inputs.
-fn pull(nodes: &[FlowNode], idx: usize) -> Pull {
+/// Returns whether a node's outputs go to lazy inputs, or that they go to other inputs too.
+fn is_pulled(nodes: &[FlowNode], idx: usize) -> Result<bool, String> {
     let targets = nodes[idx].outputs.iter().flat_map(|it| &it.targets);
     let (lazy, pushed): (Vec<_>, Vec<_>) =
         targets.partition(|(node, input)| nodes[*node].inputs[*input].port.lazy);
     match (lazy.first(), pushed.first()) {
-        (None, _) => Pull::Never,
-        (Some(_), None) => Pull::Always,
-        (Some((lazy, input)), Some((pushed, _))) => Pull::Both(format!(
+        (None, _) => Ok(false),
+        (Some(_), None) => Ok(true),
+        (Some((lazy, input)), Some((pushed, _))) => Err(format!(
             "node `{}` leads to the lazy input `{}` of `{}` and also to `{}`, which does not ask for it",
             nodes[idx].id, nodes[*lazy].inputs[*input].port.name, nodes[*lazy].id, nodes[*pushed].id
         )),
@@ -205,7 +196,7 @@ fn starved(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
             format!("node `{}` never starts: it waits{port} for `{from}`, which comes after it", node.id);
         let hint =
             "lead both ways to it through a `join` with `policy: any`, or give the loop an entry of its own";
-        Some((idx, FlowFault::new(ErrorCode::FlowNeverStarts, message).hint(Some(hint.to_owned()))))
+        Some((idx, FlowFault::new(ErrorCode::FlowNeverStarts, message).hint(hint)))
     });
     found.collect()
 }
@@ -213,18 +204,8 @@ fn starved(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
 /// Whether a node can begin, given those that can.
 fn can_start(nodes: &[FlowNode], idx: usize, starts: &[bool]) -> bool {
     let node = &nodes[idx];
-    if idx == 0 || node.is_pulled {
-        return true;
-    }
-    let is_fed = |input: &&Input| input.sources.iter().any(|(from, _)| starts[*from]);
-    let mut awaited = node.inputs.iter().filter(|it| it.is_awaited());
-    match node.traits.join {
-        JoinPolicy::All => awaited.all(|it| is_fed(&it)),
-        JoinPolicy::Any => {
-            let (rounds, others): (Vec<_>, Vec<_>) = awaited.partition(|it| it.is_round());
-            (rounds.is_empty() || rounds.iter().any(is_fed)) && others.iter().all(is_fed)
-        }
-    }
+    let is_fed = |input: usize| node.inputs[input].sources.iter().any(|(from, _)| starts[*from]);
+    idx == 0 || node.is_pulled || node.has_inputs(is_fed)
 }
 
 /// Finds a loop that no pause is part of, or in which a node asks for its own output.
@@ -235,8 +216,8 @@ fn cycle(nodes: &[FlowNode]) -> Option<(usize, FlowFault)> {
         if let Some(circle) = walk(nodes, start, &mut colours, &mut path) {
             let names: Vec<&str> = circle.iter().map(|it| &*nodes[*it].id).collect();
             let message = format!("a loop never waits: {} -> {}", names.join(" -> "), names[0]);
-            let hint = Some("let it go through a `user_input`".to_owned());
-            return Some((circle[0], FlowFault::new(ErrorCode::FlowCycle, message).hint(hint)));
+            let fault = FlowFault::new(ErrorCode::FlowCycle, message);
+            return Some((circle[0], fault.hint("let it go through a `user_input`")));
         }
     }
     None

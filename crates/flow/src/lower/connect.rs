@@ -8,13 +8,11 @@ use indexmap::IndexMap;
 use super::CompileInputs;
 use super::edge::{Endpoint, is_name};
 use super::expand::{Flat, FlatEdge, FlatNode};
-use crate::node::flow::{FlowNode, Input, Output};
+use crate::node::flow::{AFTER, FlowNode, Input, Output};
 use crate::nodes::start::StartNode;
 use crate::port::weight::check_depth;
 use crate::{FlowFault, OnError, Port, PortType, PortValue, nodes};
 
-/// The input that every node has: it only lets the node wait.
-pub(crate) const AFTER: &str = "after";
 /// The output that every node has: it signals that the node is done.
 pub(crate) const DONE: &str = "done";
 /// The output of a node whose errors are emitted.
@@ -36,7 +34,9 @@ pub(crate) fn connect(flat: &Flat, compile_inputs: &CompileInputs, faults: &mut 
                 idx_of.insert(id.clone(), nodes.len());
                 nodes.push(made);
             }
-            Err(found) => faults.extend(found.into_iter().map(|it| located(it, id, node))),
+            Err(found) => {
+                faults.extend(found.into_iter().map(|it| it.within(&format!("node `{id}`"), &node.at)))
+            }
         }
     }
     // Of a node that could not be made it was said already why.
@@ -45,8 +45,7 @@ pub(crate) fn connect(flat: &Flat, compile_inputs: &CompileInputs, faults: &mut 
             continue;
         };
         if let Err(fault) = connect_edge(edge, *from, *to, &mut nodes) {
-            let message = format!("edge `{}`: {}", edge.text, fault.message);
-            faults.push(FlowFault { message, ..fault }.at(edge.at.clone()));
+            faults.push(fault.within(&format!("edge `{}`", edge.text), &edge.at));
         }
     }
     let mut outputs = IndexMap::new();
@@ -58,11 +57,6 @@ pub(crate) fn connect(flat: &Flat, compile_inputs: &CompileInputs, faults: &mut 
         }
     }
     Connected { nodes, outputs }
-}
-
-fn located(fault: FlowFault, id: &str, node: &FlatNode) -> FlowFault {
-    let at: Vec<String> = node.at.iter().cloned().chain(fault.at.iter().cloned()).collect();
-    FlowFault { message: format!("node `{id}`: {}", fault.message), ..fault }.at(at)
 }
 
 fn made(id: &str, node: &FlatNode, compile_inputs: &CompileInputs) -> Result<FlowNode, Vec<FlowFault>> {
@@ -177,15 +171,14 @@ fn port_of<'a>(
     name: &str,
     ports: impl Iterator<Item = &'a Port> + Clone,
 ) -> Result<usize, FlowFault> {
-    ports.clone().position(|it| it.name == name).ok_or_else(|| {
-        let fault = unknown_port(what, name, ports);
-        FlowFault { message: format!("node `{}`: {}", node.id, fault.message), ..fault }
-    })
+    ports
+        .clone()
+        .position(|it| it.name == name)
+        .ok_or_else(|| unknown_port(what, name, ports).within(&format!("node `{}`", node.id), &[]))
 }
 
 fn unknown_port<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a Port>) -> FlowFault {
-    let known: Vec<&str> = known.map(|it| it.name.as_str()).collect();
     let shown: String = name.chars().take(64).collect();
-    let hint = format!("there are: {}", known.join(", "));
-    FlowFault::new(ErrorCode::FlowUnknownPort, format!("there is no {what} `{shown}`")).hint(Some(hint))
+    let fault = FlowFault::new(ErrorCode::FlowUnknownPort, format!("there is no {what} `{shown}`"));
+    fault.known(known.map(|it| &it.name))
 }

@@ -32,7 +32,7 @@ fn fault(definition: &FlowDefinition, from: &Endpoint, to: &Endpoint) -> FlowFau
         }
         _ => format!("write only the order: `{} -> {}`", from.node, to.node),
     };
-    FlowFault::new(ErrorCode::FlowTextTwice, message).hint(Some(hint))
+    FlowFault::new(ErrorCode::FlowTextTwice, message).hint(hint)
 }
 
 fn kind<'a>(definition: &'a FlowDefinition, node: &str) -> Option<&'a NodeKind> {

@@ -17,7 +17,7 @@ pub(crate) fn parse(text: &str) -> Result<(Endpoint, Endpoint), FlowFault> {
     let wrong = || {
         let shown: String = text.chars().take(80).collect();
         let fault = FlowFault::new(ErrorCode::FlowEdgeInvalid, format!("invalid edge `{shown}`"));
-        fault.hint(Some("write `node.output -> node.input`, or `node -> node`".to_owned()))
+        fault.hint("write `node.output -> node.input`, or `node -> node`")
     };
     let (from, to) = text.split_once("->").ok_or_else(wrong)?;
     Ok((end(from).ok_or_else(wrong)?, end(to).ok_or_else(wrong)?))

@@ -167,8 +167,7 @@ impl Expansion<'_> {
         if !edge::is_name(id) {
             let shown: String = id.chars().take(40).collect();
             let fault = FlowFault::new(ErrorCode::FlowInvalid, format!("invalid node name `{shown}`"));
-            let hint = "letters, digits, `_` and `-`, at most 64".to_owned();
-            return self.refuse(fault.hint(Some(hint)), at);
+            return self.refuse(fault.hint("letters, digits, `_` and `-`, at most 64"), at);
         }
         if position.id(id).len() > MAX_NAME {
             let message = format!(
@@ -181,9 +180,8 @@ impl Expansion<'_> {
         {
             let message = format!("node `{id}`: `{field}` says nothing about a `{}`", node.kind.name());
             let fault = FlowFault::new(ErrorCode::FlowInvalid, message);
-            let hint = "give it to the nodes that do the work".to_owned();
             let at = at.iter().cloned().chain([field.to_owned()]).collect();
-            self.fault(fault.hint(Some(hint)), at);
+            self.fault(fault.hint("give it to the nodes that do the work"), at);
         }
         match &node.kind {
             NodeKind::Start => None,
@@ -217,12 +215,8 @@ impl Expansion<'_> {
     pub(super) fn sub_flow(&mut self, id: &str, position: &FlowPosition) -> Option<Local> {
         let at = position.outer.clone().unwrap_or_default();
         let Some(flow) = self.compile_inputs.flows.get(id) else {
-            let known: Vec<&str> = self.compile_inputs.flows.keys().map(String::as_str).collect();
-            let hint = (!known.is_empty()).then(|| format!("there are: {}", known.join(", ")));
-            return self.refuse(
-                FlowFault::new(ErrorCode::UnknownFlow, format!("there is no flow `{id}`")).hint(hint),
-                at,
-            );
+            let fault = FlowFault::new(ErrorCode::UnknownFlow, format!("there is no flow `{id}`"));
+            return self.refuse(fault.known(self.compile_inputs.flows.keys()), at);
         };
         if self.chain.iter().any(|it| it == id) {
             let circle = self.chain.iter().map(String::as_str).chain([id]).collect::<Vec<_>>().join(" -> ");

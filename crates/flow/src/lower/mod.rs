@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use crate::node::flow::Lowered;
 use crate::{Flow, FlowDefinition, FlowFault, FlowInvalid, Nodes};
 
-pub(crate) use connect::{AFTER, DONE, ERROR};
+pub(crate) use connect::{DONE, ERROR};
 pub(crate) use edge::parse as parse_edge;
 
 /// What a definition may refer to: other flows, and custom nodes of the application.

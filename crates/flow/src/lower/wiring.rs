@@ -130,13 +130,9 @@ impl Expansion<'_> {
                 let inner = end.port.as_deref().and_then(|port| outputs.get(port));
                 inner.cloned().ok_or_else(|| {
                     let port = end.port.as_deref().unwrap_or("done");
-                    let known: Vec<&str> = outputs.keys().map(String::as_str).collect();
                     let message = format!("sub-flow `{}` has no output `{port}`", end.node);
-                    let hint = match known.is_empty() {
-                        true => "the sub-flow declares no `outputs`".to_owned(),
-                        false => format!("there are: {}", known.join(", ")),
-                    };
-                    FlowFault::new(ErrorCode::FlowUnknownPort, message).hint(Some(hint))
+                    let fault = FlowFault::new(ErrorCode::FlowUnknownPort, message);
+                    fault.hint("the sub-flow declares no `outputs`").known(outputs.keys())
                 })
             }
         }
@@ -165,9 +161,7 @@ fn is_broken(end: &Endpoint, flow: &FlowDefinition, locals: &BTreeMap<&str, Loca
 
 fn local<'a>(end: &Endpoint, locals: &'a BTreeMap<&str, Local>) -> Result<&'a Local, FlowFault> {
     locals.get(end.node.as_str()).ok_or_else(|| {
-        let known: Vec<&str> = locals.keys().copied().collect();
         let message = format!("there is no node `{}`", end.node);
-        FlowFault::new(ErrorCode::FlowUnknownNode, message)
-            .hint(Some(format!("there are: {}", known.join(", "))))
+        FlowFault::new(ErrorCode::FlowUnknownNode, message).known(locals.keys())
     })
 }

@@ -93,15 +93,13 @@ impl Nodes {
 
     /// Makes the node that a flow names.
     pub(crate) fn make(&self, config: &CustomConfig) -> Result<Arc<dyn Node>, FlowFault> {
-        let Some(make) = self.0.get(&config.name) else { return Err(self.unknown(&config.name)) };
+        let unknown = || {
+            let message = format!("no node `{}` is registered", config.name);
+            let known = self.0.keys().map(|it| format!("`{it}`"));
+            FlowFault::new(ErrorCode::FlowUnknownType, message).at(["name"]).known(known)
+        };
+        let make = self.0.get(&config.name).ok_or_else(unknown)?;
         make(&config.config).map_err(|why| FlowFault::new(ErrorCode::FlowInvalid, why).at(["config"]))
-    }
-
-    fn unknown(&self, name: &str) -> FlowFault {
-        let known: Vec<String> = self.0.keys().map(|it| format!("`{it}`")).collect();
-        let hint = (!known.is_empty()).then(|| format!("there are: {}", known.join(", ")));
-        let fault = FlowFault::new(ErrorCode::FlowUnknownType, format!("no node `{name}` is registered"));
-        fault.at(["name"]).hint(hint)
     }
 }
 

@@ -7,7 +7,10 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::{Node, Traits};
-use crate::{DataType, FlowDefinition, FlowFault, Limits, NodeDefinition, Port, PortValue};
+use crate::{DataType, FlowDefinition, FlowFault, JoinPolicy, Limits, NodeDefinition, Port, PortValue};
+
+/// The input that every node has: it only lets the node wait.
+pub(crate) const AFTER: &str = "after";
 
 /// A flow that was checked. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -68,6 +71,23 @@ impl Input {
     /// Whether the node waits for it before it runs.
     pub(crate) fn is_awaited(&self) -> bool {
         !self.sources.is_empty() && !self.port.lazy && !self.is_asked
+    }
+
+    /// Whether it counts for the rounds of a join: neither `after` nor a kept input does, since a kept value is
+    /// present in every round.
+    pub(crate) fn is_round(&self) -> bool {
+        self.port.name != AFTER && !self.keeps
+    }
+}
+
+impl FlowNode {
+    /// Whether the inputs that it waits for have come, given which of them have a value.
+    pub(crate) fn has_inputs(&self, has: impl Fn(usize) -> bool) -> bool {
+        let awaited = self.inputs.iter().enumerate().filter(|(_, it)| it.is_awaited());
+        let is_race = |it: &Input| self.traits.join == JoinPolicy::Any && it.is_round();
+        let (race, all): (Vec<_>, Vec<_>) = awaited.partition(|(_, it)| is_race(it));
+        let has = |it: &(usize, &Input)| has(it.0);
+        (race.is_empty() || race.iter().any(has)) && all.iter().all(has)
     }
 }
 

@@ -1,7 +1,6 @@
 //! The dependencies of nodes besides their inputs and their thread.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use contexture_agent::Agent;
@@ -10,6 +9,7 @@ use contexture_session::{Documents, Session, SessionError, Tenant, Thread, Threa
 use super::library::Library;
 
 /// The dependencies of nodes besides their inputs and their thread. Threads of the run are opened only here.
+#[derive(Debug)]
 pub struct Services {
     /// Runs prompts and tools.
     pub agent: Agent,
@@ -25,12 +25,6 @@ pub struct Services {
     pub time: Arc<dyn Time>,
     /// The threads that the run has used.
     pub(crate) threads: Mutex<HashMap<ThreadId, Thread>>,
-}
-
-impl fmt::Debug for Services {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Services").field("session", self.session.id()).finish_non_exhaustive()
-    }
 }
 
 impl Services {

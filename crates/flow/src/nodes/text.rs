@@ -69,10 +69,8 @@ impl TransformNode {
         let unknown = template.variables().into_iter().find(|it| !known(it.path.first().map_or("", |it| it)));
         if let Some(variable) = unknown {
             let message = format!("the template reads `{}`, which is not an input", variable.path.join("."));
-            let hint = "declare it in `inputs`".to_owned();
-            return Err(vec![
-                FlowFault::new(ErrorCode::FlowMissingInput, message).at(["template"]).hint(Some(hint)),
-            ]);
+            let fault = FlowFault::new(ErrorCode::FlowMissingInput, message).at(["template"]);
+            return Err(vec![fault.hint("declare it in `inputs`")]);
         }
         let output = config.output.clone().unwrap_or(DataType::of(JsonType::String));
         Ok(Self { inputs: declared(&config.inputs).collect(), template, output })

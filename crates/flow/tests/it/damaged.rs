@@ -26,10 +26,11 @@ fn newer(data: String) -> String {
 fn shown(page: &RunPage) -> String {
     let runs = page.runs.iter().map(|it| it.session.to_string());
     let damaged = page.damaged.iter().map(|it| {
-        assert!(matches!(&it.error, RunError::Damaged { run, .. } if *run == it.run.to_string()));
+        assert_eq!(it.error.code, "store_damaged");
+        assert!(it.error.message.contains(&it.run.to_string()), "{}", it.error);
         format!("[{}]", it.run.session())
     });
-    let next = page.next.iter().map(|it| format!("then {}", it.session()));
+    let next = page.after.iter().map(|it| format!("then {}", it.session()));
     runs.chain(damaged).chain(next).collect::<Vec<_>>().join(" ")
 }
 

@@ -162,13 +162,13 @@ impl Net {
 impl Cell {
     fn add(&self, flow: FlowBuilder, idx: usize, gate: &Gate) -> FlowBuilder {
         let id = format!("n{idx}");
-        let keep = |node: NodeDefinition| if self.keeps { node.keep("a") } else { node };
+        let keep = self.keeps.then(|| "a".to_owned()).into_iter().collect::<Vec<_>>();
         if self.kind.is_gated() {
             let gate = gate.clone();
             let work = Gated { kind: self.kind, n_ports: self.ports.len(), writes: self.writes, gate };
             let kind = NodeKind::Custom(CustomConfig { name: id.clone(), config: Value::Null });
             let on_error = if self.kind == Kind::Flaky { OnError::Emit } else { OnError::Fail };
-            return flow.custom(&id, work).node(id, keep(NodeDefinition::from(kind).on_error(on_error)));
+            return flow.custom(&id, work).node(id, NodeDefinition { keep, on_error, ..kind.into() });
         }
         let any = DataType::of(JsonType::Any);
         let inputs = (0..self.ports.len()).map(|it| (self.kind.port(it).to_owned(), any.clone())).collect();
@@ -180,7 +180,7 @@ impl Cell {
             Kind::Cache => NodeKind::Cache(CacheConfig { scope: CacheScope::Run, ..CacheConfig::default() }),
             _ => NodeKind::Join(JoinConfig { inputs, policy: JoinPolicy::All }),
         };
-        flow.node(id, keep(kind.into()))
+        flow.node(id, NodeDefinition { keep, ..kind.into() })
     }
 }
 

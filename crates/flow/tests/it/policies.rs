@@ -7,7 +7,7 @@ use contexture_agent::CancellationToken;
 use contexture_compose::BoxFuture;
 use contexture_flow::{
     Flow, JoinConfig, JoinPolicy, Limits, Node, NodeContext, NodeDefinition, NodeError, NodeKind, OnError,
-    ParallelConfig, Port, PortType, PortValue, RunStatus, Step, TransformConfig,
+    ParallelConfig, Port, PortType, PortValue, Retry, RunStatus, Step, TransformConfig,
 };
 use serde_json::json;
 
@@ -43,6 +43,8 @@ impl Node for Slow {
     }
 }
 
+const TWICE: Retry = Retry { max: 2, delay_seconds: 0.001 };
+
 /// Returns a flow with one node of our own, treated in a certain way.
 fn one(node: Slow, treated: impl FnOnce(NodeDefinition) -> NodeDefinition) -> Flow {
     let builder = Flow::builder("one").custom("it", node).edge("start -> it").output("value", "it.value");
@@ -54,7 +56,7 @@ fn one(node: Slow, treated: impl FnOnce(NodeDefinition) -> NodeDefinition) -> Fl
 async fn a_node_that_takes_too_long_is_stopped_and_named() {
     let scene = Scene::new();
     let slow = Slow { millis: 60_000, ..Slow::default() };
-    let flow = scene.add(one(slow, |it| it.timeout_seconds(0.05)));
+    let flow = scene.add(one(slow, |it| NodeDefinition { timeout_seconds: Some(0.05), ..it }));
     let info = scene.run(&flow, "s", json!({})).await;
     assert_eq!((info.status, info.node.as_deref()), (RunStatus::Failed, Some("it")));
     assert_eq!(info.error.unwrap().code, "timeout");
@@ -63,12 +65,14 @@ async fn a_node_that_takes_too_long_is_stopped_and_named() {
 #[tokio::test(start_paused = true)]
 async fn a_node_is_tried_again_as_often_as_it_says() {
     let scene = Scene::new();
-    let flow = scene.add(one(Slow { failures: 2, ..Slow::default() }, |it| it.retry(2, 0.001)));
+    let flow =
+        scene.add(one(Slow { failures: 2, ..Slow::default() }, |it| NodeDefinition { retry: TWICE, ..it }));
     let info = scene.run(&flow, "s", json!({})).await;
     assert_eq!((info.status, &info.outputs["value"]), (RunStatus::Completed, &json!(3)));
     let log = scene.log(&info.run).await;
     assert_eq!(log[3..6], ["start it 1", "retry it 2", "retry it 3"], "{log:?}");
-    let flow = scene.add(one(Slow { failures: 3, ..Slow::default() }, |it| it.retry(2, 0.001)));
+    let flow =
+        scene.add(one(Slow { failures: 3, ..Slow::default() }, |it| NodeDefinition { retry: TWICE, ..it }));
     let info = scene.run(&flow, "s", json!({})).await;
     assert_eq!(info.error.unwrap().message, "attempt 3 failed");
 }
@@ -79,7 +83,7 @@ async fn an_error_can_be_an_output() {
     let builder = Flow::builder("one").custom("it", Slow { failures: 9, ..Slow::default() });
     let definition = builder.definition().nodes["it"].clone();
     let flow = builder
-        .node("it", definition.on_error(OnError::Emit))
+        .node("it", NodeDefinition { on_error: OnError::Emit, ..definition })
         .node("sorry", transform("error", "object", "Sorry: {{ error.message }}"))
         .edge("start -> it")
         .edge("it.error -> sorry.error")

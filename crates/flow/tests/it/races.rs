@@ -13,7 +13,6 @@ use contexture_history::Timestamp;
 use contexture_session::conformance::Layered;
 use contexture_session::{MemoryStore, SessionId};
 use contexture_testkit::{TokioTime, timeless};
-use futures::StreamExt;
 use serde_json::json;
 
 use crate::fuse::Fuse;
@@ -215,11 +214,11 @@ fn a_follower_learns_that_a_run_is_being_deleted() {
         crowd.meddler.before("feed_changed", async move {
             assert!(other.sessions.delete(&session).await.unwrap());
         });
-        let heard = crowd.scene.runtime.follow(&run, 0).collect::<Vec<_>>();
-        let heard = tokio::time::timeout(Duration::from_secs(3600), heard).await.unwrap();
-        let last = heard.last().unwrap();
+        let end = crowd.scene.runtime.last_number(&run).await.unwrap();
+        let grown = crowd.scene.runtime.grown(&run, end);
+        let grown = tokio::time::timeout(Duration::from_secs(3600), grown).await.unwrap();
         assert!(crowd.meddler.is_done());
-        assert!(matches!(last, Err(RunError::NotFound { .. })), "{last:?}");
+        assert!(matches!(grown, Err(RunError::NotFound { .. })), "{grown:?}");
     });
 }
 

@@ -8,7 +8,7 @@ use contexture_agent::CancellationToken;
 use contexture_compose::BoxFuture;
 use contexture_flow::{
     CustomConfig, Flow, ManualInputConfig, Node, NodeContext, NodeDefinition, NodeError, NodeKind, Port,
-    PortType, PortValue, RunError, RunEvent, RunList, RunStatus, Step, Traits, UserInputConfig,
+    PortType, PortValue, Retry, RunError, RunEvent, RunList, RunStatus, Step, Traits, UserInputConfig,
 };
 use contexture_message::Role;
 use contexture_session::{Log, MemoryStore};
@@ -256,7 +256,10 @@ fn a_node_that_is_tried_again_is_not_repeated_either() {
             let traits = Traits { is_repeatable: false, ..Traits::default() };
             Flow::builder("pay")
                 .custom("pay", Does { inputs: Vec::new(), traits, does })
-                .node("pay", custom("pay").retry(3, 0.001))
+                .node(
+                    "pay",
+                    NodeDefinition { retry: Retry { max: 3, delay_seconds: 0.001 }, ..custom("pay") },
+                )
                 .edge("start -> pay")
                 .build()
                 .unwrap()
@@ -446,7 +449,7 @@ fn the_reported_time_of_a_node_is_its_working_time() {
         };
         let flow = Flow::builder("slow")
             .custom("slow", Does { inputs: Vec::new(), traits: Traits::default(), does })
-            .node("slow", custom("slow").retry(1, 60.0))
+            .node("slow", NodeDefinition { retry: Retry { max: 1, delay_seconds: 60.0 }, ..custom("slow") })
             .node("ask", NodeKind::UserInput(UserInputConfig::default()))
             .edge("start -> slow")
             .edge("slow -> ask")

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use contexture_agent::CancellationToken;
 use contexture_compose::BoxFuture;
-use contexture_flow::{RunError, RunEvent, RunId, RunInfo, RunStatus};
+use contexture_flow::{RunError, RunEvent, RunId, RunInfo, RunStatus, Runtime};
 use contexture_session::MemoryStore;
 use contexture_testkit::{TokioTime, timeless};
-use futures::TryStreamExt;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -113,6 +112,24 @@ fn driven(
     Box::pin(async move { runtime.drive(&run, stop).await })
 }
 
+/// Follows a run after a number to its end.
+async fn followed(runtime: Runtime, run: RunId, mut after: u64) -> Result<Vec<(u64, RunEvent)>, RunError> {
+    let mut heard = Vec::new();
+    loop {
+        let end = runtime.last_number(&run).await?;
+        while let page = runtime.events(&run, after, 3).await?
+            && let Some((number, _)) = page.last()
+        {
+            after = *number;
+            heard.extend(page);
+        }
+        match heard.last() {
+            Some((_, RunEvent::RunEnd { .. })) => return Ok(heard),
+            _ => runtime.grown(&run, end).await?,
+        }
+    }
+}
+
 /// Plays a net to its end. Whoever dies is followed by another process on the same store.
 async fn played(net: &Net, play: &Play) -> Played {
     let clock = TokioTime::new();
@@ -122,7 +139,7 @@ async fn played(net: &Net, play: &Play) -> Played {
     let mut deaths = play.deaths.iter().copied();
     let watcher = scene();
     let run = watcher.start(&net.flow(&Gate::default()), "s", json!({"seed": "seed"})).await;
-    let followed = tokio::spawn(watcher.runtime.follow(&run, play.after).try_collect::<Vec<_>>());
+    let followed = tokio::spawn(followed(watcher.runtime.clone(), run.clone(), play.after));
     let mut stopped = Vec::new();
     let info = loop {
         let (scene, gate) = (scene(), Gate::default());

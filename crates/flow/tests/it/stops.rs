@@ -13,7 +13,7 @@ use contexture_flow::{
 use contexture_history::TurnStatus;
 use contexture_session::conformance::{Interference, Layered, Operation, SystemTime};
 use contexture_session::{MemoryStore, SessionId, StoreFuture, ThreadId};
-use futures::{StreamExt, TryStreamExt};
+
 use serde_json::{Value, json};
 
 use crate::scene::Scene;
@@ -291,18 +291,6 @@ async fn a_run_of_quick_nodes_notices_its_cancellation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_follower_that_starts_at_the_end_learns_that_the_run_is_over() {
-    let scene = Scene::new();
-    let flow =
-        scene.flow(json!({"nodes": {"t": {"type": "transform", "template": "x"}}, "edges": ["start -> t"]}));
-    let info = scene.run(&flow, "s", json!({})).await;
-    let end = scene.runtime.last_number(&info.run).await.unwrap();
-    let rest = scene.runtime.follow(&info.run, end).try_collect::<Vec<_>>();
-    let rest = tokio::time::timeout(Duration::from_secs(5), rest).await.unwrap().unwrap();
-    assert_eq!(rest, []);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_follower_learns_that_a_run_was_deleted_with_its_session() {
     let scene = Scene::new();
     let info = scene
@@ -312,18 +300,15 @@ async fn a_follower_learns_that_a_run_was_deleted_with_its_session() {
             json!({}),
         )
         .await;
-    let follow = scene.runtime.follow(&info.run, 0);
-    let mut follow = std::pin::pin!(follow);
-    for _ in 0..scene.runtime.last_number(&info.run).await.unwrap() {
-        follow.next().await.unwrap().unwrap();
-    }
+    let end = scene.runtime.last_number(&info.run).await.unwrap();
     let delete = async {
         tokio::time::sleep(Duration::from_millis(20)).await;
         scene.sessions.delete(&SessionId::parse("s").unwrap()).await.unwrap();
     };
-    let next = async { tokio::time::timeout(Duration::from_secs(5), follow.next()).await };
+    let next =
+        async { tokio::time::timeout(Duration::from_secs(5), scene.runtime.grown(&info.run, end)).await };
     let (next, ()) = futures::join!(next, delete);
-    assert!(matches!(next, Ok(Some(Err(RunError::NotFound { .. })))), "{next:?}");
+    assert!(matches!(next, Ok(Err(RunError::NotFound { .. }))), "{next:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -120,7 +120,7 @@ pub trait Converter: Send + Sync {
 /// ```
 pub fn read(path: &str, bytes: &[u8], converter: Option<&dyn Converter>) -> Result<Document, Refusal> {
     check_path(path)?;
-    let id = SourceId::parse(path).map_err(|err| Refusal::Name { detail: err.why.to_owned() })?;
+    let id = SourceId::parse(path).map_err(|err| Refusal::Name { detail: err.why.into_owned() })?;
     if bytes.len() > MAX_BYTES {
         return Err(Refusal::TooLarge { bytes: bytes.len() });
     }

@@ -3,6 +3,7 @@
 
 mod bases;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_flow::ForgetReport;
@@ -176,7 +177,7 @@ pub(crate) async fn reload(app: &App) {
     }
     match LoadedProject::load(project, faults, &app.agent, app.watcher.clone()) {
         Ok(loaded) => {
-            app.loaded.set(loaded);
+            app.loaded.send_replace(Arc::new(loaded));
             app.bases.wake();
         }
         Err(err) => tracing::warn!(error = err, "cannot rebuild the agent; the last one stays in use"),

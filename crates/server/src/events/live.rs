@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use contexture_agent::Piece;
 use contexture_flow::{RunEvent, RunId};
-use contexture_session::{SessionKey, Thread, ThreadId, ThreadKey, UnfinishedText};
+use contexture_session::{SessionKey, Thread, ThreadId, UnfinishedText};
 use tokio::sync::{Notify, broadcast};
 
 /// How much a follower may be behind what no log has before it misses some.
@@ -71,11 +71,6 @@ impl LiveAnswers {
     }
 }
 
-fn session_of(thread: &Thread) -> SessionKey {
-    let ThreadKey { tenant, thread } = thread.key();
-    SessionKey { tenant: tenant.clone(), session: thread.session() }
-}
-
 fn is_same(a: &UnfinishedText, b: &UnfinishedText) -> bool {
     (a.began, a.after) == (b.began, b.after)
 }
@@ -84,7 +79,7 @@ impl LiveAnswers {
     /// Notes that a model said more.
     pub(crate) fn streamed(&self, thread: &Thread, answer: &UnfinishedText, piece: Piece<'_>) {
         let mut sessions = self.lock();
-        let live = sessions.entry(session_of(thread)).or_default();
+        let live = sessions.entry(thread.key().session()).or_default();
         match (live.answers.get_mut(thread.id()).filter(|it| is_same(it, answer)), piece) {
             (Some(grows), Piece::Text(text)) => grows.text.push_str(text),
             (Some(grows), Piece::Thinking(text)) => grows.thinking.push_str(text),
@@ -95,7 +90,7 @@ impl LiveAnswers {
 
     /// Forgets an answer: from here on the log is about to have it, or it never does.
     pub(crate) fn settled(&self, thread: &Thread, answer: &UnfinishedText) {
-        let (mut sessions, session) = (self.lock(), session_of(thread));
+        let (mut sessions, session) = (self.lock(), thread.key().session());
         let Some(live) = sessions.get_mut(&session) else { return };
         if live.answers.get(thread.id()).is_some_and(|it| is_same(it, answer)) {
             live.answers.remove(thread.id());

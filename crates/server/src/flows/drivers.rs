@@ -5,7 +5,6 @@
 
 use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -49,17 +48,9 @@ struct State {
     stuck: BTreeMap<Key, Instant>,
     /// The due run that was taken last. The next sweep continues after it, so no run waits forever.
     swept: Option<Key>,
-    /// Runs that are driven here. A run never has two tasks here, even if its driver renews its lease late.
-    driven: BTreeMap<Key, DriveRequest>,
-}
-
-/// What the task that drives a run does afterwards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DriveRequest {
-    /// It ends.
-    Once,
-    /// It drives the run again: another request came while the driver may have been about to stop.
-    Again,
+    /// Runs that are driven here, and whether they were requested again since. A run never has two tasks here, even
+    /// if its driver renews its lease late.
+    driven: BTreeMap<Key, bool>,
 }
 
 impl Drivers {
@@ -181,25 +172,22 @@ struct DriveGuard {
 impl DriveGuard {
     /// Begins to drive a run; nothing if another task does, which then looks at it again.
     fn begin(drivers: &Drivers, key: Key) -> Option<Self> {
-        match drivers.state().driven.entry(key.clone()) {
-            Entry::Vacant(entry) => entry.insert(DriveRequest::Once),
-            Entry::Occupied(mut entry) => {
-                entry.insert(DriveRequest::Again);
-                return None;
-            }
-        };
-        Some(Self { drivers: drivers.clone(), key, is_done: false })
+        let mut state = drivers.state();
+        match state.driven.get_mut(&key) {
+            Some(is_wanted) => *is_wanted = true,
+            None => _ = state.driven.insert(key.clone(), false),
+        }
+        (!state.driven[&key]).then(|| Self { drivers: drivers.clone(), key, is_done: false })
     }
 
     /// Whether the run was not requested again. Then it is no longer driven here.
     fn is_done(&mut self) -> bool {
         let driven = &mut self.drivers.state().driven;
-        let is_wanted = driven.get(&self.key) == Some(&DriveRequest::Again);
+        let is_wanted = driven.remove(&self.key).unwrap_or(false);
         self.is_done = !is_wanted || self.drivers.0.stop.is_cancelled();
-        match self.is_done {
-            true => driven.remove(&self.key),
-            false => driven.insert(self.key.clone(), DriveRequest::Once),
-        };
+        if !self.is_done {
+            driven.insert(self.key.clone(), false);
+        }
         self.is_done
     }
 }

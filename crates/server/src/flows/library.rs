@@ -22,19 +22,19 @@ pub(crate) struct ProjectLibrary {
 
 impl Library for ProjectLibrary {
     fn agent(&self) -> Agent {
-        self.loaded.get().agent.clone()
+        self.loaded.borrow().agent.clone()
     }
 
     fn prompt(&self, id: &str) -> Result<Prompt, String> {
-        self.loaded.get().project.prompt(id).cloned().map_err(|err| err.to_string())
+        self.loaded.borrow().project.prompt(id).cloned().map_err(|err| err.to_string())
     }
 
     fn flow(&self, id: &str) -> Option<Flow> {
-        self.loaded.get().project.flow(id).ok().cloned()
+        self.loaded.borrow().project.flow(id).ok().cloned()
     }
 
     fn nodes(&self) -> Nodes {
-        self.loaded.get().project.flow_parts().nodes.clone()
+        self.loaded.borrow().project.flow_parts().nodes.clone()
     }
 
     fn on_event(&self, about: EventContext<'_>, event: &RunEvent) {

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use contexture_agent::Secrets;
 use contexture_history::Timestamp;
+use contexture_message::ErrorCode;
 use contexture_session::documents::{Document, DocumentKey, Documents};
 use contexture_session::{Store, StoreError, Tenant};
 use tokio::sync::Mutex;
 
 use super::key::{Key, NewKey, PresentedKey, StoredKey, Token};
+use crate::Problem;
 use crate::ops::audit::AuditEvent;
 
 /// The kind of the documents that hold keys. They belong to the system: to the default tenant and to no session.
@@ -164,16 +166,6 @@ struct CachedKeys {
     keys: Arc<BTreeMap<String, StoredKey>>,
 }
 
-/// The result of checking a key.
-pub(super) enum KeyCheck {
-    /// There never were any keys, so none is needed.
-    NotRequired,
-    /// The key is valid.
-    Accepted(Box<Key>),
-    /// It does not, or there is none.
-    Rejected,
-}
-
 impl KeyCache {
     pub(super) fn new(keys: Keys) -> Self {
         Self { keys, cached: Mutex::const_new(None), is_required: AtomicBool::new(false) }
@@ -189,20 +181,19 @@ impl KeyCache {
         self.is_required.store(true, Ordering::Release);
     }
 
-    /// Checks the key that a request presents.
-    pub(super) async fn check(&self, text: Option<&str>, now: Timestamp) -> Result<KeyCheck, StoreError> {
+    /// Returns the key that a request presents, or why it is refused; nothing if there never were any keys, so that
+    /// none is needed.
+    pub(super) async fn check(&self, text: Option<&str>, now: Timestamp) -> Result<Option<Key>, Problem> {
         let keys = self.fresh(now).await?;
         if keys.is_empty() && !self.is_required.load(Ordering::Acquire) {
-            return Ok(KeyCheck::NotRequired);
+            return Ok(None);
         }
-        let Some(presented) = text.and_then(PresentedKey::parse) else { return Ok(KeyCheck::Rejected) };
-        Ok(match keys.get(presented.id) {
-            Some(stored) if stored.opens(&presented, now) => KeyCheck::Accepted(Box::new(stored.key.clone())),
-            Some(_) => KeyCheck::Rejected,
-            None => {
-                presented.spend_equal_time();
-                KeyCheck::Rejected
-            }
+        let presented = text.and_then(PresentedKey::parse);
+        let stored = presented.and_then(|it| keys.get(it.id).or_else(|| it.spend_equal_time()));
+        let opened = presented.zip(stored).filter(|(presented, stored)| stored.opens(presented, now));
+        opened.map(|(_, stored)| Some(stored.key.clone())).ok_or_else(|| {
+            Problem::new(ErrorCode::Unauthorized, "a valid API key is needed")
+                .hint("send `Authorization: Bearer KEY`; `contexture keys create` makes one")
         })
     }
 

@@ -11,17 +11,12 @@ use tokio::time::Instant;
 use super::Key;
 use crate::Problem;
 
-/// The limits of keys that have no limits of their own; 0 is unlimited.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct DefaultLimits {
-    pub(super) requests_per_minute: u32,
-    pub(super) concurrent: u32,
-}
-
 /// The usage of keys on this instance.
 #[derive(Debug)]
 pub(super) struct Limits {
-    defaults: DefaultLimits,
+    /// The limits of keys that have no limits of their own; 0 is unlimited.
+    requests_per_minute: u32,
+    concurrent: u32,
     /// By key id. Only valid keys get an entry, so the map is bounded by the number of keys.
     keys: Mutex<BTreeMap<String, KeyUsage>>,
 }
@@ -43,14 +38,14 @@ impl Drop for RunningRequest {
 }
 
 impl Limits {
-    pub(super) fn new(defaults: DefaultLimits) -> Self {
-        Self { defaults, keys: Mutex::default() }
+    pub(super) fn new(requests_per_minute: u32, concurrent: u32) -> Self {
+        Self { requests_per_minute, concurrent, keys: Mutex::default() }
     }
 
     /// Admits a request of a key, or says when to retry.
     pub(super) fn begin(&self, key: &Key, now: Instant) -> Result<RunningRequest, Problem> {
-        let per_minute = key.requests_per_minute.unwrap_or(self.defaults.requests_per_minute);
-        let concurrent = key.concurrent.unwrap_or(self.defaults.concurrent);
+        let per_minute = key.requests_per_minute.unwrap_or(self.requests_per_minute);
+        let concurrent = key.concurrent.unwrap_or(self.concurrent);
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let usage = keys
             .entry(key.id.clone())
@@ -107,7 +102,7 @@ mod tests {
     use proptest::prelude::*;
     use tokio::time::Instant;
 
-    use super::{Bucket, DefaultLimits, Key, Limits};
+    use super::{Bucket, Key, Limits};
 
     fn key(per_minute: Option<u32>, concurrent: Option<u32>) -> Key {
         Key {
@@ -125,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_key_waits_until_its_bucket_fills_again() {
-        let limits = Limits::new(DefaultLimits { requests_per_minute: 0, concurrent: 0 });
+        let limits = Limits::new(0, 0);
         let (key, start) = (key(Some(2), None), Instant::now());
         let begin = |seconds| {
             let begun = limits.begin(&key, start + Duration::from_secs(seconds));
@@ -139,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_place_is_free_again_when_a_request_is_over() {
-        let limits = Limits::new(DefaultLimits { requests_per_minute: 0, concurrent: 1 });
+        let limits = Limits::new(0, 1);
         let (key, now) = (key(None, None), Instant::now());
         let first = limits.begin(&key, now);
         assert!(first.is_ok() && limits.begin(&key, now).is_err());

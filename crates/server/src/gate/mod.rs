@@ -11,7 +11,6 @@ mod keys;
 mod limits;
 mod origin;
 
-use contexture_message::ErrorCode;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, Uri, header};
@@ -22,9 +21,9 @@ use tokio::time::Instant;
 use crate::{Caller, Problem};
 
 pub use key::{Key, NewKey, Token};
+use keys::KeyCache;
 pub use keys::Keys;
-use keys::{KeyCache, KeyCheck};
-use limits::{DefaultLimits, Limits, RunningRequest};
+use limits::{Limits, RunningRequest};
 
 /// Authenticates and limits requests.
 #[derive(Debug)]
@@ -38,13 +37,9 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(crate) fn new(keys: Keys, time: Arc<dyn Time>, config: &ServerConfig) -> Self {
-        let defaults = DefaultLimits {
-            requests_per_minute: config.requests_per_minute,
-            concurrent: config.concurrent_requests,
-        };
         Self {
             key_cache: KeyCache::new(keys),
-            limits: Limits::new(defaults),
+            limits: Limits::new(config.requests_per_minute, config.concurrent_requests),
             time,
             origins: config.cors_origins.clone(),
         }
@@ -67,17 +62,15 @@ impl Gate {
         headers: &HeaderMap,
     ) -> Result<(Caller, Option<RunningRequest>), Problem> {
         match self.key_cache.check(presented_key(headers), self.time.now()).await? {
-            KeyCheck::NotRequired => {
+            None => {
                 origin::check(uri, headers, &self.origins)?;
                 Ok((Caller { tenant: Tenant::default(), key: None, admin: true }, None))
             }
-            KeyCheck::Accepted(key) => {
+            Some(key) => {
                 let running = self.limits.begin(&key, Instant::now())?;
                 let caller = Caller { tenant: key.tenant, key: Some(key.id), admin: key.admin };
                 Ok((caller, Some(running)))
             }
-            KeyCheck::Rejected => Err(Problem::new(ErrorCode::Unauthorized, "a valid API key is needed")
-                .hint("send `Authorization: Bearer KEY`; `contexture keys create` makes one")),
         }
     }
 }

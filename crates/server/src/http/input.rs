@@ -3,9 +3,7 @@
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use contexture_flow::RunId;
 use contexture_message::{ErrorCode, JsonFault, json_fault};
-use contexture_session::{SessionId, ThreadId};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -111,48 +109,12 @@ pub(crate) fn objects<'de, T: DeserializeOwned, D: Deserializer<'de>>(
 #[derive(Clone, Debug)]
 pub(crate) struct PathParam<T>(pub(crate) T);
 
-/// Something that a part of a path names.
-pub(crate) trait FromPath: Sized {
-    fn from_path(text: String) -> Result<Self, Problem>;
-}
-
-impl FromPath for SessionId {
-    fn from_path(text: String) -> Result<Self, Problem> {
-        Ok(SessionId::parse(text)?)
-    }
-}
-
-impl FromPath for ThreadId {
-    fn from_path(text: String) -> Result<Self, Problem> {
-        Ok(ThreadId::parse(text)?)
-    }
-}
-
-impl FromPath for RunId {
-    fn from_path(text: String) -> Result<Self, Problem> {
-        Ok(RunId::parse(&text)?)
-    }
-}
-
-impl FromPath for String {
-    fn from_path(text: String) -> Result<Self, Problem> {
-        Ok(text)
-    }
-}
-
-impl FromPath for u64 {
-    fn from_path(text: String) -> Result<Self, Problem> {
-        let wrong = || Problem::new(ErrorCode::PathInvalid, format!("`{}` is not a number", shown(&text)));
-        text.parse().map_err(|_| wrong())
-    }
-}
-
-impl<T: FromPath, S: Send + Sync> FromRequestParts<S> for PathParam<T> {
+impl<T: TryFrom<String, Error: Into<Problem>>, S: Send + Sync> FromRequestParts<S> for PathParam<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let Path(text) = Path::<String>::from_request_parts(parts, state).await.map_err(no_path)?;
-        T::from_path(text).map(Self)
+        T::try_from(text).map(Self).map_err(Into::into)
     }
 }
 
@@ -160,13 +122,17 @@ impl<T: FromPath, S: Send + Sync> FromRequestParts<S> for PathParam<T> {
 #[derive(Clone, Debug)]
 pub(crate) struct PathParams<A, B>(pub(crate) A, pub(crate) B);
 
-impl<A: FromPath, B: FromPath, S: Send + Sync> FromRequestParts<S> for PathParams<A, B> {
+impl<A, B, S: Send + Sync> FromRequestParts<S> for PathParams<A, B>
+where
+    A: TryFrom<String, Error: Into<Problem>>,
+    B: TryFrom<String, Error: Into<Problem>>,
+{
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let Path((a, b)) =
             Path::<(String, String)>::from_request_parts(parts, state).await.map_err(no_path)?;
-        Ok(Self(A::from_path(a)?, B::from_path(b)?))
+        Ok(Self(A::try_from(a).map_err(Into::into)?, B::try_from(b).map_err(Into::into)?))
     }
 }
 

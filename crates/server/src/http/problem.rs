@@ -1,5 +1,7 @@
 //! Errors of the HTTP API: a problem document (RFC 9457) with a stable code.
 
+use std::convert::Infallible;
+
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -187,15 +189,21 @@ impl IntoResponse for Problem {
     }
 }
 
-impl From<StoreError> for Problem {
-    fn from(err: StoreError) -> Self {
-        SessionError::from(err).into()
-    }
+macro_rules! problem_from {
+    ($($err:ty),+) => {$(
+        impl From<$err> for Problem {
+            fn from(err: $err) -> Self {
+                Self::new(err.code(), err.to_string())
+            }
+        }
+    )+};
 }
 
-impl From<SessionError> for Problem {
-    fn from(err: SessionError) -> Self {
-        Self::new(err.code(), err.to_string())
+problem_from!(StoreError, SessionError, RunError);
+
+impl From<Infallible> for Problem {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 
@@ -220,12 +228,6 @@ impl From<AgentError> for Problem {
             AgentError::Model(err) => Self { retry_after: Self::from(err).retry_after, ..problem },
             _ => problem,
         }
-    }
-}
-
-impl From<RunError> for Problem {
-    fn from(err: RunError) -> Self {
-        Self::new(err.code(), err.to_string())
     }
 }
 

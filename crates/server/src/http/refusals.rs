@@ -2,34 +2,38 @@
 
 use std::collections::BTreeMap;
 
+use utoipa::ToSchema;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
-use utoipa::{IntoResponses, ToSchema};
 
 use crate::Problem;
 
-type Responses = BTreeMap<String, RefOr<Response>>;
+pub(crate) type Responses = BTreeMap<String, RefOr<Response>>;
 
-/// Makes a set of problem documents.
+/// Makes sets of responses with a kind of document.
 macro_rules! refusals {
-    ($($(#[$doc:meta])* $name:ident { $($status:literal: $text:literal),+ $(,)? })+) => {$(
+    ($body:ty as $media:literal; $($(#[$doc:meta])* $name:ident { $($status:literal: $text:literal),+ $(,)? })+) => {$(
         $(#[$doc])*
         pub(crate) struct $name;
 
-        impl IntoResponses for $name {
-            fn responses() -> Responses {
-                [$(($status, $text)),+].into_iter().map(|(status, text)| problem(status, text)).collect()
+        impl utoipa::IntoResponses for $name {
+            fn responses() -> $crate::http::refusals::Responses {
+                $crate::http::refusals::responses::<$body>($media, &[$(($status, $text)),+])
             }
         }
     )+};
 }
+pub(crate) use refusals;
 
-fn problem(status: &str, text: &str) -> (String, RefOr<Response>) {
-    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(Problem::name()))).build();
-    let response = ResponseBuilder::new().description(text).content("application/problem+json", content);
-    (status.to_owned(), response.build().into())
+pub(crate) fn responses<T: ToSchema>(media: &str, texts: &[(&str, &str)]) -> Responses {
+    let response = |text: &str| {
+        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(T::name()))).build();
+        ResponseBuilder::new().description(text).content(media, content).build()
+    };
+    texts.iter().map(|(status, text)| ((*status).to_owned(), response(text).into())).collect()
 }
 
 refusals! {
+    Problem as "application/problem+json";
     /// Responses that any route may give.
     Refused {
         "400": "The request can't be read: an id, a query, a header or the body is wrong. `at` says where.",

@@ -42,25 +42,25 @@ struct Inner {
 struct State {
     /// A logical clock: enough to know which connection has been idle the longest.
     now: u64,
-    /// Idle connections by when they became so. One that has a request is not among them.
-    idle: BTreeMap<u64, CancellationToken>,
+    /// The connections, by when they were opened.
+    open: BTreeMap<u64, ConnectionState>,
+}
+
+#[derive(Debug)]
+struct ConnectionState {
+    n_requests: usize,
+    idle_since: u64,
+    disconnect: CancellationToken,
 }
 
 /// A connection that is open, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Connection {
-    open: OpenConnections,
+    all: OpenConnections,
+    no: u64,
     /// Cancelled when the connection must close.
     pub(super) disconnect: CancellationToken,
-    /// How many requests it has, and since when it is idle if it has none.
-    requests: Mutex<RequestCount>,
     _place: OwnedSemaphorePermit,
-}
-
-#[derive(Debug, Default)]
-struct RequestCount {
-    n_requests: usize,
-    idle_since: Option<u64>,
 }
 
 /// A request on a connection; dropped after the last chunk of its response.
@@ -83,10 +83,13 @@ impl OpenConnections {
                 place.expect("the places are never closed")
             }
         };
-        let (open, disconnect) = (self.clone(), CancellationToken::new());
-        let connection = Arc::new(Connection { open, disconnect, requests: Mutex::default(), _place: place });
-        connection.mark_idle(&mut connection.own());
-        connection
+        let disconnect = CancellationToken::new();
+        let mut state = self.state();
+        state.now += 1;
+        let no = state.now;
+        let connection = ConnectionState { n_requests: 0, idle_since: no, disconnect: disconnect.clone() };
+        state.open.insert(no, connection);
+        Arc::new(Connection { all: self.clone(), no, disconnect, _place: place })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -94,59 +97,47 @@ impl OpenConnections {
     }
 
     fn disconnect_oldest_idle(&self) {
-        if let Some((_, disconnect)) = self.state().idle.pop_first() {
-            disconnect.cancel();
+        if let Some(oldest) = self.state().idle().min_by_key(|it| it.idle_since) {
+            oldest.disconnect.cancel();
         }
     }
 
     /// Hangs up on all connections that have no request.
     pub(super) fn disconnect_idle(&self) {
-        for disconnect in std::mem::take(&mut self.state().idle).into_values() {
-            disconnect.cancel();
-        }
+        self.state().idle().for_each(|it| it.disconnect.cancel());
+    }
+}
+
+impl State {
+    /// Lists the connections that have no request and are not closing.
+    fn idle(&self) -> impl Iterator<Item = &ConnectionState> {
+        self.open.values().filter(|it| it.n_requests == 0 && !it.disconnect.is_cancelled())
     }
 }
 
 impl Connection {
     /// Marks the start of a request.
     pub(super) fn begin(self: &Arc<Self>) -> ActiveRequest {
-        let mut own = self.own();
-        own.n_requests += 1;
-        if let Some(since) = own.idle_since.take() {
-            self.open.state().idle.remove(&since);
+        if let Some(own) = self.all.state().open.get_mut(&self.no) {
+            own.n_requests += 1;
         }
         ActiveRequest(Arc::clone(self))
-    }
-
-    /// Notes that it is idle from now on.
-    fn mark_idle(&self, own: &mut RequestCount) {
-        let mut state = self.open.state();
-        state.now += 1;
-        let now = state.now;
-        state.idle.insert(now, self.disconnect.clone());
-        own.idle_since = Some(now);
-    }
-
-    fn own(&self) -> MutexGuard<'_, RequestCount> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let since = self.own().idle_since;
-        if let Some(since) = since {
-            self.open.state().idle.remove(&since);
-        }
+        self.all.state().open.remove(&self.no);
     }
 }
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let mut own = self.0.own();
-        own.n_requests -= 1;
-        if own.n_requests == 0 {
-            self.0.mark_idle(&mut own);
+        let mut state = self.0.all.state();
+        state.now += 1;
+        let now = state.now;
+        if let Some(own) = state.open.get_mut(&self.0.no) {
+            (own.n_requests, own.idle_since) = (own.n_requests - 1, now);
         }
     }
 }

@@ -12,24 +12,18 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a result is valid, so that frequent probes cost one write a second.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// Why the store is not usable. Its location and error are logged only: the route needs no key.
+type Outcome = Result<(), &'static str>;
+const LATE: Outcome = Err("the store does not answer in time");
+
 /// The newest result, and when the check started.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness(Mutex<Option<(Instant, Outcome)>>);
 
-/// The result of a readiness check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Ready,
-    /// It can't be written, or its data can't be read.
-    Failed,
-    /// It did not answer in time.
-    Late,
-}
-
 impl Readiness {
     /// Returns whether the store works, within [`TIMEOUT`].
     pub(crate) async fn ask(&self, documents: &dyn Documents, time: &dyn Time) -> Outcome {
-        timeout(TIMEOUT, self.newest(documents, time)).await.unwrap_or(Outcome::Late)
+        timeout(TIMEOUT, self.newest(documents, time)).await.unwrap_or(LATE)
     }
 
     async fn newest(&self, documents: &dyn Documents, time: &dyn Time) -> Outcome {
@@ -39,14 +33,11 @@ impl Readiness {
         }
         // If the write does not finish in time, later callers get this result.
         let at = Instant::now();
-        *newest = Some((at, Outcome::Late));
-        let outcome = match documents.probe(time.now()).await {
-            Ok(()) => Outcome::Ready,
-            Err(err) => {
-                tracing::warn!(error = %err, "the store is not usable");
-                Outcome::Failed
-            }
-        };
+        *newest = Some((at, LATE));
+        let outcome = documents.probe(time.now()).await.map_err(|err| {
+            tracing::warn!(error = %err, "the store is not usable");
+            "the store can't be written"
+        });
         *newest = Some((at, outcome));
         outcome
     }

@@ -10,14 +10,14 @@ use std::time::Duration;
 use contexture_agent::{Called, Calling, Watcher};
 use contexture_history::Timestamp;
 use contexture_model::WireRequest;
-use contexture_session::{Journal, SessionId, SessionKey, Store, StoreError, Tenant, ThreadKey, Time};
+use contexture_session::{Journal, SessionKey, Store, StoreError, Tenant, ThreadKey, Time};
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::task::TaskTracker;
 
 use super::PASSES;
 use super::elements::{KnownElements, PassContent};
-use super::stored_pass::{Manifest, PassRecord, ResultRecord, Wire, body_hash};
+use super::stored_pass::{CallInfo, Manifest, PassRecord, ResultRecord, Wire, body_hash};
 
 /// How long a call may take before it is recorded without its result.
 const SOON: Duration = Duration::from_millis(200);
@@ -177,20 +177,17 @@ impl PassRecorder {
 }
 
 fn manifest(call: &Calling<'_>) -> Manifest {
-    Manifest {
-        key: String::new(),
+    let info = CallInfo {
         thread: call.thread.id().to_string(),
         turn: call.turn.to_string(),
         step: call.step,
-        end: Some(call.thread.get().state().end),
         prompt: call.prompt.to_owned(),
         model: call.pass.request().model.clone(),
         fingerprint: call.pass.fingerprint().to_string(),
         total_tokens: call.pass.total_tokens().0,
-        wire: call.sent.map(wire),
-        document: Value::Null,
-        elements: Vec::new(),
-    }
+    };
+    let (key, end, wire) = (String::new(), Some(call.thread.get().state().end), call.sent.map(wire));
+    Manifest { key, call: info, end, wire, document: Value::Null, elements: Vec::new() }
 }
 
 fn wire(sent: &WireRequest) -> Wire {
@@ -204,8 +201,7 @@ pub(crate) fn unkept_tenant() -> Tenant {
 }
 
 fn session_of(thread: &ThreadKey) -> Option<SessionKey> {
-    let session: SessionId = thread.thread.session();
-    (thread.tenant != unkept_tenant()).then(|| SessionKey { tenant: thread.tenant.clone(), session })
+    (thread.tenant != unkept_tenant()).then(|| thread.session())
 }
 
 impl Watcher for PassRecorder {

@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 use super::elements::{self, Elements};
 use super::{PASSES, legacy};
 use crate::Problem;
-use crate::http::input::{FromPath, shown};
+use crate::http::input::shown;
 
 /// Names a pass: its session and its number there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +30,10 @@ pub(crate) struct PassId {
     pub(crate) number: u64,
 }
 
-impl FromPath for PassId {
-    fn from_path(text: String) -> Result<Self, Problem> {
+impl TryFrom<String> for PassId {
+    type Error = Problem;
+
+    fn try_from(text: String) -> Result<Self, Problem> {
         let wrong =
             || Problem::new(ErrorCode::PathInvalid, format!("`{}` is not the id of a pass", shown(&text)));
         let (session, number) = text.rsplit_once('.').ok_or_else(wrong)?;
@@ -67,22 +69,37 @@ pub(crate) struct Manifest {
     /// The name of the document with the result of the call, in records of earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) key: String,
-    pub(crate) thread: String,
-    pub(crate) turn: String,
-    pub(crate) step: u32,
+    #[serde(flatten)]
+    pub(crate) call: CallInfo,
     /// Where the thread's log ended when the model was called; the answer follows it.
     #[serde(default)]
     pub(crate) end: Option<Seq>,
-    pub(crate) prompt: String,
-    pub(crate) model: Option<String>,
-    pub(crate) fingerprint: String,
-    pub(crate) total_tokens: u32,
     pub(crate) wire: Option<Wire>,
     /// Request and Explanation; their long lists name elements of this and of earlier records.
     pub(crate) document: Value,
     /// The elements that no earlier record has.
     #[serde(default)]
     pub(crate) elements: Elements,
+}
+
+/// What was called, and from where.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct CallInfo {
+    /// The thread.
+    pub(crate) thread: String,
+    /// The turn.
+    pub(crate) turn: String,
+    /// The number of the call within the turn, from 1.
+    pub(crate) step: u32,
+    /// The prompt.
+    pub(crate) prompt: String,
+    /// The model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<String>,
+    /// The hash of the request.
+    pub(crate) fingerprint: String,
+    /// The size of the request, as counted before the call.
+    pub(crate) total_tokens: u32,
 }
 
 /// The request as it was sent.
@@ -172,7 +189,7 @@ pub(crate) async fn answer(
     sessions: &Sessions,
     stored_pass: &StoredPass,
 ) -> Result<Option<Arc<Message>>, Problem> {
-    let Manifest { thread, turn, end, .. } = &stored_pass.manifest;
+    let Manifest { call: CallInfo { thread, turn, .. }, end, .. } = &stored_pass.manifest;
     let is_answered = stored_pass.result.as_ref().is_some_and(|it| it.error.is_none());
     let (Some(end), Some(turn), true) = (*end, TurnNo::parse(turn), is_answered) else { return Ok(None) };
     let thread = match sessions.open_thread(&ThreadId::parse(thread.as_str())?).await {

@@ -15,7 +15,7 @@ use super::turn_shapes::input;
 use super::turns::ThreadQuery;
 use crate::Problem;
 use crate::app::Access;
-use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams};
+use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, shown};
 use crate::http::params::{ArchivePath, SessionPath};
 use crate::http::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
@@ -121,6 +121,19 @@ pub(crate) async fn archives(
     Ok(Json(Archives { archives }))
 }
 
+/// The number of an archive in a path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ArchiveNo(u64);
+
+impl TryFrom<String> for ArchiveNo {
+    type Error = Problem;
+
+    fn try_from(text: String) -> Result<Self, Problem> {
+        let wrong = |_| Problem::new(ErrorCode::PathInvalid, format!("`{}` is not a number", shown(&text)));
+        text.parse().map(Self).map_err(wrong)
+    }
+}
+
 /// An archive with everything in it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ArchiveDetails")]
@@ -140,7 +153,7 @@ pub(crate) struct ArchiveItems {
 )]
 pub(crate) async fn archive(
     access: Access,
-    PathParams(id, number): PathParams<SessionId, u64>,
+    PathParams(id, ArchiveNo(number)): PathParams<SessionId, ArchiveNo>,
     QueryParams(query): QueryParams<ThreadQuery>,
 ) -> Result<Json<ArchiveItems>, Problem> {
     let thread = access.thread(&id, query.thread).await?;
@@ -163,7 +176,7 @@ async fn info(thread: &Thread, number: u64) -> Result<ArchiveInfo, Problem> {
 )]
 pub(crate) async fn undo(
     access: Access,
-    PathParams(id, number): PathParams<SessionId, u64>,
+    PathParams(id, ArchiveNo(number)): PathParams<SessionId, ArchiveNo>,
     QueryParams(query): QueryParams<ThreadQuery>,
 ) -> Result<Json<ArchiveView>, Problem> {
     let thread = access.thread(&id, query.thread).await?;

@@ -45,51 +45,39 @@ pub(crate) async fn follow(
     QueryParams(query): QueryParams<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let start = StreamStart::read(&headers, query.after.as_deref())?;
+    let start = stream_start(&headers, query.after.as_deref())?;
     access.sessions.open(&id).await?;
     let session = access.key(&id);
-    let cursor = start.within(access.store().feed_end(session.clone()).await?)?;
+    let cursor = within(start, access.store().feed_end(session.clone()).await?)?;
     Follow::respond(&access, session, cursor, Scope::Session).await
 }
 
-/// The start of an event stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum StreamStart {
-    /// Behind the event with that id; 0 is before all of them.
-    Behind(Cursor),
-    /// Behind all that there are now.
-    Latest,
+/// Reads where an event stream starts from `Last-Event-ID`, or else from the query: behind the event with that id, or
+/// (`None`) behind all that there are now. Without any it is before all events.
+pub(super) fn stream_start(headers: &HeaderMap, asked: Option<&str>) -> Result<Option<Cursor>, Problem> {
+    let header = headers.get("last-event-id").map(|it| it.to_str().unwrap_or("\u{fffd}"));
+    let header = header.filter(|it| !it.is_empty()).map(|it| parse(it, "Last-Event-ID")).transpose()?;
+    // An invalid value is reported even where it would not be used.
+    // In a query, a plus that was not encoded is read as a space.
+    let asked = asked.map(|it| parse(&it.replace(' ', "+"), "after")).transpose()?;
+    Ok(header.or(asked).unwrap_or(Some(Cursor::default())))
 }
 
-impl StreamStart {
-    /// Reads it from `Last-Event-ID`, or else from the query. Without any it is before all events.
-    pub(super) fn read(headers: &HeaderMap, asked: Option<&str>) -> Result<Self, Problem> {
-        let header = headers.get("last-event-id").map(|it| it.to_str().unwrap_or("\u{fffd}"));
-        let header = header.filter(|it| !it.is_empty()).map(|it| parse(it, "Last-Event-ID")).transpose()?;
-        // An invalid value is reported even where it would not be used.
-        // In a query, a plus that was not encoded is read as a space.
-        let asked = asked.map(|it| parse(&it.replace(' ', "+"), "after")).transpose()?;
-        Ok(header.or(asked).unwrap_or(StreamStart::Behind(Cursor::default())))
+/// Returns the id behind which a stream starts, or why it can't: `last` is the number of the newest item.
+pub(super) fn within(start: Option<Cursor>, last: u64) -> Result<Cursor, Problem> {
+    let cursor = start.unwrap_or_else(|| Cursor::at(last));
+    if cursor.number <= last {
+        return Ok(cursor);
     }
-
-    /// Returns the id behind which the stream starts, or why it can't: `last` is the number of the newest item.
-    pub(super) fn within(self, last: u64) -> Result<Cursor, Problem> {
-        match self {
-            StreamStart::Latest => Ok(Cursor::at(last)),
-            StreamStart::Behind(cursor) if cursor.number > last => {
-                let text = format!("there is no event {}: the newest is {last}", cursor.number);
-                Err(Problem::new(ErrorCode::HeaderInvalid, text).at("Last-Event-ID"))
-            }
-            StreamStart::Behind(cursor) => Ok(cursor),
-        }
-    }
+    let text = format!("there is no event {}: the newest is {last}", cursor.number);
+    Err(Problem::new(ErrorCode::HeaderInvalid, text).at("Last-Event-ID"))
 }
 
-fn parse(text: &str, place: &str) -> Result<StreamStart, Problem> {
+fn parse(text: &str, place: &str) -> Result<Option<Cursor>, Problem> {
     if text == "latest" {
-        return Ok(StreamStart::Latest);
+        return Ok(None);
     }
-    text.parse().map(StreamStart::Behind).map_err(|()| {
+    text.parse().map(Some).map_err(|()| {
         let code = if place == "after" { ErrorCode::QueryInvalid } else { ErrorCode::HeaderInvalid };
         Problem::new(code, format!("`{}` is not the id of an event", shown(text))).at(place)
     })

@@ -25,7 +25,7 @@ use utoipa::IntoParams;
 use super::sessions::limited;
 use crate::Problem;
 use crate::app::Access;
-use crate::http::input::{FromPath, JsonBody, PathParam, PathParams, QueryParams, segment};
+use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, segment};
 use crate::http::params::{BasePath, KnowledgeDocumentPath};
 use crate::http::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
@@ -42,18 +42,6 @@ const DEFAULT_TOP_K: u32 = 10;
 /// How much of a document is returned at once, in characters.
 const MAX_CHARS: u64 = 1_000_000;
 const DEFAULT_CHARS: u64 = 100_000;
-
-impl FromPath for BaseId {
-    fn from_path(text: String) -> Result<Self, Problem> {
-        Ok(BaseId::parse(text)?)
-    }
-}
-
-impl FromPath for SourceId {
-    fn from_path(text: String) -> Result<Self, Problem> {
-        Ok(SourceId::parse(text)?)
-    }
-}
 
 impl From<RetrieveError> for Problem {
     fn from(err: RetrieveError) -> Self {

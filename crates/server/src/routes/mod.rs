@@ -4,7 +4,6 @@ mod approvals;
 pub(crate) mod chat;
 mod compaction;
 mod events;
-mod flow_shapes;
 mod flows;
 mod follow;
 mod knowledge;

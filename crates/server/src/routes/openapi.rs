@@ -13,7 +13,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
 use super::chat::ErrorDocument;
-use super::flow_shapes::RunEventFrame;
+use super::run_events::RunEventFrame;
 use super::streams;
 use crate::Problem;
 use crate::app::App;

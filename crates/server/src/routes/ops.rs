@@ -19,8 +19,7 @@ use crate::http::input::QueryParams;
 use crate::http::refusals::{NotAdmin, Refused};
 use crate::http::schemas::returns;
 use crate::ops::audit::{AuditEntry, audit_page};
-use crate::ops::metrics::Now;
-use crate::ops::readiness::Outcome;
+use crate::ops::metrics::{DRIVEN, QUEUE, RUNNING, STUCK};
 use crate::routes::sessions::{limited, numbered};
 
 returns!(AuditPage);
@@ -30,12 +29,6 @@ pub(crate) fn open() -> Router<App> {
     Router::new().route("/", get(welcome)).route("/healthz", get(alive)).route("/readyz", get(ready))
 }
 
-/// How the server is.
-#[derive(Debug, Serialize)]
-struct Health {
-    status: &'static str,
-}
-
 /// Describes the server to a person who opens the address in a browser.
 async fn welcome() -> Json<Value> {
     Json(
@@ -43,20 +36,17 @@ async fn welcome() -> Json<Value> {
     )
 }
 
-async fn alive() -> Json<Health> {
-    Json(Health { status: "alive" })
+async fn alive() -> Json<Value> {
+    Json(json!({"status": "alive"}))
 }
 
-async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
+async fn ready(State(app): State<App>) -> Result<Json<Value>, Problem> {
     if app.running_turns.is_stopping() {
         return Err(Problem::new(ErrorCode::ShuttingDown, "the server stops"));
     }
-    // The store's location and error are logged only: this route needs no key.
-    match app.readiness.ask(&*app.documents, &*app.time).await {
-        Outcome::Ready => Ok(Json(Health { status: "ready" })),
-        Outcome::Failed => Err(Problem::new(ErrorCode::StoreUnavailable, "the store can't be written")),
-        Outcome::Late => Err(Problem::new(ErrorCode::StoreUnavailable, "the store does not answer in time")),
-    }
+    let usable = app.readiness.ask(&*app.documents, &*app.time).await;
+    usable.map_err(|why| Problem::new(ErrorCode::StoreUnavailable, why))?;
+    Ok(Json(json!({"status": "ready"})))
 }
 
 /// Read the metrics in Prometheus format. Needs an administrator's key where keys are required.
@@ -66,14 +56,14 @@ async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
 )]
 pub(crate) async fn metrics(access: Access) -> Result<impl IntoResponse, Problem> {
     access.caller.check_admin()?;
-    let now = Now {
-        running: access.running_turns.n_running(),
-        driven: access.drivers.n_driven(),
-        stuck: access.drivers.n_stuck(),
-        queue: access.recorder.depth() + access.audit.depth(),
-    };
+    let now = [
+        (RUNNING, access.running_turns.n_running()),
+        (DRIVEN, access.drivers.n_driven()),
+        (STUCK, access.drivers.n_stuck()),
+        (QUEUE, access.recorder.depth() + access.audit.depth()),
+    ];
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    Ok((kind, access.metrics.text(now)))
+    Ok((kind, access.metrics.text(&now)))
 }
 
 /// The entries to return.

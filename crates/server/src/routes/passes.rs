@@ -21,7 +21,7 @@ use crate::http::input::{PathParam, PathParams, QueryParams};
 use crate::http::params::{PassPath, PassesPath, SessionPath};
 use crate::http::refusals::{Expired, Failed, NotThere, Refused, Unusable};
 use crate::http::schemas::returns;
-use crate::passes::{PassId, PassReader, ResultRecord, StoredPass, answer};
+use crate::passes::{CallInfo, PassId, PassReader, ResultRecord, StoredPass, answer};
 
 returns!(PassPage, PassWhole, Replayed, PassDiffBody = PassDiff);
 
@@ -34,21 +34,8 @@ pub(crate) struct PassView {
     /// When the model was called.
     #[schemars(extend("format" = "date-time"))]
     at: String,
-    /// The thread.
-    thread: String,
-    /// The turn.
-    turn: String,
-    /// The number of the call within the turn, from 1.
-    step: u32,
-    /// The prompt.
-    prompt: String,
-    /// The model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model: Option<String>,
-    /// The hash of the request.
-    fingerprint: String,
-    /// The size of the request, as counted before the call.
-    total_tokens: u32,
+    #[serde(flatten)]
+    call: CallInfo,
     /// The result of the call, once it is known: `took_ms`, `usage`, `cache`, `stop` or `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<ResultRecord>,
@@ -56,19 +43,9 @@ pub(crate) struct PassView {
 
 impl From<&StoredPass> for PassView {
     fn from(stored_pass: &StoredPass) -> Self {
-        let manifest = &stored_pass.manifest;
-        Self {
-            id: stored_pass.id.to_string(),
-            at: stored_pass.at.to_millis(),
-            thread: manifest.thread.clone(),
-            turn: manifest.turn.clone(),
-            step: manifest.step,
-            prompt: manifest.prompt.clone(),
-            model: manifest.model.clone(),
-            fingerprint: manifest.fingerprint.clone(),
-            total_tokens: manifest.total_tokens,
-            result: stored_pass.result.clone(),
-        }
+        let StoredPass { id, at, manifest, result } = stored_pass;
+        let (id, at) = (id.to_string(), at.to_millis());
+        Self { id, at, call: manifest.call.clone(), result: result.clone() }
     }
 }
 
@@ -225,7 +202,7 @@ pub(crate) async fn replay(
             let answer = json!({"message": message, "stop": stop, "usage": answer.usage});
             return Ok(Json(Replayed {
                 pass: id.to_string(),
-                fingerprint: stored_pass.manifest.fingerprint,
+                fingerprint: stored_pass.manifest.call.fingerprint,
                 answer,
             }));
         }

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
-use super::events::StreamStart;
+use super::events::{stream_start, within};
 use super::follow::{Follow, RunScope, Scope};
 use super::sessions::limited;
 use super::turns::wants_events;
@@ -24,9 +24,9 @@ use crate::events::cursor::Cursor;
 use crate::http::input::{PathParam, QueryParams};
 use crate::http::params::{LastEventId, RunPath};
 use crate::http::refusals::{Form, NotThere, Refused};
-use crate::http::schemas::returns;
+use crate::http::schemas::{Frame, returns};
 
-returns!(RunEventPage);
+returns!(RunEventPage, RunEventFrame = Frame<RunEvent>);
 
 /// How many items are read at once for a page.
 const PAGE: usize = 256;
@@ -82,11 +82,11 @@ pub(crate) async fn read(
     QueryParams(query): QueryParams<RunEventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (start, as_events) = (StreamStart::read(&headers, query.after.as_deref())?, wants_events(&headers)?);
+    let (start, as_events) = (stream_start(&headers, query.after.as_deref())?, wants_events(&headers)?);
     let limit = limited(query.limit, 100, 1000)?;
     let info = access.flow_runs().info(&run).await?;
     let (session, log, store) = (access.key(run.session()), log_of(&access, &run), access.store());
-    let cursor = start.within(store.feed_end(session.clone()).await?)?;
+    let cursor = within(start, store.feed_end(session.clone()).await?)?;
     let end = store.head(log.clone()).await?.map_or(0, |it| it.info.items);
     let last = store.number_at(log.clone(), Seq(end)).await?.unwrap_or(0);
     if as_events && info.status.is_over() && cursor.number >= last {

@@ -5,7 +5,7 @@
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use contexture_flow::{RunId, RunInfo, RunList, RunStart, RunStatus, Runtime};
+use contexture_flow::{RunId, RunInfo, RunList, RunPage, RunStart, RunStatus, Runtime};
 use contexture_message::ErrorCode;
 use contexture_session::SessionId;
 use schemars::JsonSchema;
@@ -13,7 +13,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::IntoParams;
 
-use super::flow_shapes::{DamagedRunView, RunPage, RunStatusBody, RunView};
 use super::run_events::follow_run;
 use super::sessions::limited;
 use super::turns::{idempotency_key, wants_events};
@@ -23,9 +22,10 @@ use crate::events::cursor::Cursor;
 use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, segment, shown};
 use crate::http::params::{FlowPath, Retryable, RunPath, WaitPath};
 use crate::http::refusals::{Conflict, Form, NotThere, Refused, Unusable};
-use crate::http::schemas::accepts;
+use crate::http::schemas::{accepts, returns};
 
 accepts!(NewRun, NewAnswer);
+returns!(RunBody = RunInfo, RunPageBody = RunPage, RunStatusBody = RunStatus);
 
 /// How long the id of a wait may be, in bytes: longer than that of any node.
 const MAX_WAIT: usize = 300;
@@ -51,7 +51,7 @@ pub(crate) struct NewRun {
 #[utoipa::path(
     post, path = "/v1/flows/{id}/runs", operation_id = "start_run", tag = "flows", params(FlowPath, Retryable), request_body = NewRun,
     responses(
-        (status = 201, description = "The run is on record.", body = RunView, headers(("Location" = String, description = "Where it is."))),
+        (status = 201, description = "The run is on record.", body = RunBody, headers(("Location" = String, description = "Where it is."))),
         Refused, NotThere, Conflict, Form, Unusable,
     )
 )]
@@ -79,7 +79,7 @@ pub(crate) async fn start(
     }
     let info = if new.wait { settled(&access, &runs, &run).await? } else { info };
     let location = format!("/v1/runs/{}", segment(&run.to_string()));
-    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(RunView::from(info))).into_response())
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(info)).into_response())
 }
 
 /// Refuses what this instance could not drive any more.
@@ -139,7 +139,7 @@ pub(crate) struct RunsQuery {
 /// List runs.
 #[utoipa::path(
     get, path = "/v1/runs", operation_id = "list_runs", tag = "flows", params(RunsQuery),
-    responses((status = 200, description = "A page of runs.", body = RunPage), Refused)
+    responses((status = 200, description = "A page of runs.", body = RunPageBody), Refused)
 )]
 pub(crate) async fn list(
     access: Access,
@@ -154,37 +154,33 @@ pub(crate) async fn list(
     };
     let page = access.flow_runs().list(&list).await?;
     for it in &page.damaged {
-        tracing::warn!(run = %it.run, code = it.error.code().as_str(), error = %it.error, "a run can't be listed");
+        tracing::warn!(run = %it.run, code = it.error.code, error = %it.error, "a run can't be listed");
     }
-    Ok(Json(RunPage {
-        runs: page.runs.into_iter().map(RunView::from).collect(),
-        damaged: page.damaged.into_iter().map(DamagedRunView::from).collect(),
-        after: page.next.map(String::from),
-    }))
+    Ok(Json(page))
 }
 
 /// Show a run.
 #[utoipa::path(
     get, path = "/v1/runs/{id}", operation_id = "show_run", tag = "flows", params(RunPath),
-    responses((status = 200, description = "The run.", body = RunView), Refused, NotThere)
+    responses((status = 200, description = "The run.", body = RunBody), Refused, NotThere)
 )]
-pub(crate) async fn show(access: Access, PathParam(run): PathParam<RunId>) -> Result<Json<RunView>, Problem> {
-    Ok(Json(access.flow_runs().info(&run).await?.into()))
+pub(crate) async fn show(access: Access, PathParam(run): PathParam<RunId>) -> Result<Json<RunInfo>, Problem> {
+    Ok(Json(access.flow_runs().info(&run).await?))
 }
 
 /// Stop a run, on whichever instance. What its nodes have done stays.
 #[utoipa::path(
     delete, path = "/v1/runs/{id}", operation_id = "cancel_run", tag = "flows", params(RunPath),
     responses(
-        (status = 202, description = "Cancellation is requested.", body = RunView),
-        (status = 200, description = "It was over before.", body = RunView),
+        (status = 202, description = "Cancellation is requested.", body = RunBody),
+        (status = 200, description = "It was over before.", body = RunBody),
         Refused, NotThere,
     )
 )]
 pub(crate) async fn cancel(
     access: Access,
     PathParam(run): PathParam<RunId>,
-) -> Result<(StatusCode, Json<RunView>), Problem> {
+) -> Result<(StatusCode, Json<RunInfo>), Problem> {
     let before = access.flow_runs().cancel(&run).await?;
     if !before.is_over() {
         access.audit.note(&access.act("run.cancelled", &run.to_string()));
@@ -196,15 +192,15 @@ pub(crate) async fn cancel(
 #[utoipa::path(
     post, path = "/v1/runs/{id}/resume", operation_id = "resume_run", tag = "flows", params(RunPath),
     responses(
-        (status = 202, description = "It continues if it can.", body = RunView),
-        (status = 200, description = "It was over before.", body = RunView),
+        (status = 202, description = "It continues if it can.", body = RunBody),
+        (status = 200, description = "It was over before.", body = RunBody),
         Refused, NotThere,
     )
 )]
 pub(crate) async fn resume(
     access: Access,
     PathParam(run): PathParam<RunId>,
-) -> Result<(StatusCode, Json<RunView>), Problem> {
+) -> Result<(StatusCode, Json<RunInfo>), Problem> {
     let before = access.flow_runs().info(&run).await?.status;
     driven(&access, &run, before).await
 }
@@ -214,7 +210,7 @@ async fn driven(
     access: &Access,
     run: &RunId,
     before: RunStatus,
-) -> Result<(StatusCode, Json<RunView>), Problem> {
+) -> Result<(StatusCode, Json<RunInfo>), Problem> {
     let status = match before.is_over() {
         true => StatusCode::OK,
         false => {
@@ -222,7 +218,7 @@ async fn driven(
             StatusCode::ACCEPTED
         }
     };
-    Ok((status, Json(access.flow_runs().info(run).await?.into())))
+    Ok((status, Json(access.flow_runs().info(run).await?)))
 }
 
 /// An answer.
@@ -237,13 +233,13 @@ pub(crate) struct NewAnswer {
 /// Answer what a run waits for, once. The run continues, on any instance.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/waits/{wait}", operation_id = "answer_wait", tag = "flows", params(RunPath, WaitPath), request_body = NewAnswer,
-    responses((status = 202, description = "The answer is on record.", body = RunView), Refused, NotThere, Conflict, Unusable)
+    responses((status = 202, description = "The answer is on record.", body = RunBody), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn answer(
     access: Access,
     PathParams(run, wait): PathParams<RunId, String>,
     JsonBody(answer): JsonBody<NewAnswer>,
-) -> Result<(StatusCode, Json<RunView>), Problem> {
+) -> Result<(StatusCode, Json<RunInfo>), Problem> {
     if wait.len() > MAX_WAIT || wait.chars().any(char::is_control) {
         return Err(Problem::new(
             ErrorCode::PathInvalid,

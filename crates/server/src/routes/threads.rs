@@ -1,6 +1,8 @@
 //! Isolated threads, and what can be done to any thread by its name.
 
 use axum::Json;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use contexture_message::{ErrorCode, Message, Role};
@@ -11,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::sessions::{ThreadView, labelled};
 use super::turns::idempotency_key;
 use crate::Problem;
-use crate::app::Access;
+use crate::app::{Access, App};
 use crate::http::input::{JsonBody, PathParam, objects, segment};
 use crate::http::params::{Repeatable, SessionPath, ThreadPath};
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
@@ -99,9 +101,21 @@ async fn view(access: &Access, thread: &Thread) -> Result<ThreadView, Problem> {
     Ok(head.info.into())
 }
 
-/// Opens a thread of the caller's by its name.
-async fn open(access: &Access, id: &ThreadId) -> Result<Thread, Problem> {
-    access.thread(&id.session(), Some(id.to_string())).await
+/// A thread of the caller's, which the path names.
+pub(crate) struct NamedThread {
+    access: Access,
+    thread: Thread,
+}
+
+impl FromRequestParts<App> for NamedThread {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let access = Access::from_request_parts(parts, app).await?;
+        let PathParam(id) = PathParam::<ThreadId>::from_request_parts(parts, app).await?;
+        let thread = access.thread(&id.session(), Some(id.to_string())).await?;
+        Ok(Self { access, thread })
+    }
 }
 
 /// Threads of a session.
@@ -131,11 +145,7 @@ pub(crate) async fn list(
     get, path = "/v1/threads/{id}", operation_id = "show_thread", tag = "threads", params(ThreadPath),
     responses((status = 200, description = "The thread.", body = ThreadView), Refused, NotThere)
 )]
-pub(crate) async fn show(
-    access: Access,
-    PathParam(id): PathParam<ThreadId>,
-) -> Result<Json<ThreadView>, Problem> {
-    let thread = open(&access, &id).await?;
+pub(crate) async fn show(NamedThread { access, thread }: NamedThread) -> Result<Json<ThreadView>, Problem> {
     view(&access, &thread).await.map(Json)
 }
 
@@ -144,17 +154,14 @@ pub(crate) async fn show(
     delete, path = "/v1/threads/{id}", operation_id = "delete_thread", tag = "threads", params(ThreadPath),
     responses((status = 204, description = "It is gone."), Refused, NotThere, Conflict)
 )]
-pub(crate) async fn delete(
-    access: Access,
-    PathParam(id): PathParam<ThreadId>,
-) -> Result<StatusCode, Problem> {
-    let thread = open(&access, &id).await?;
+pub(crate) async fn delete(NamedThread { access, thread }: NamedThread) -> Result<StatusCode, Problem> {
+    let id = thread.id();
     let head = access.store().head(thread.key().clone()).await?;
     if head.is_some_and(|it| it.info.kind == LogKind::Main) {
         return Err(Problem::new(ErrorCode::MainThread, format!("`{id}` is the main thread of its session")));
     }
     let session = access.sessions.open(&id.session()).await?;
-    match session.release(&id).await? {
+    match session.release(id).await? {
         true => {
             access.audit.record(access.act("thread.deleted", id.as_str())).await;
             Ok(StatusCode::NO_CONTENT)
@@ -203,8 +210,7 @@ impl Stands {
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn append(
-    access: Access,
-    PathParam(id): PathParam<ThreadId>,
+    NamedThread { thread, .. }: NamedThread,
     headers: HeaderMap,
     JsonBody(new): JsonBody<NewMessages>,
 ) -> Result<Json<Stands>, Problem> {
@@ -213,7 +219,7 @@ pub(crate) async fn append(
     if messages.is_empty() {
         return Err(Problem::new(ErrorCode::BodyInvalid, "there is nothing to append").at("messages"));
     }
-    let thread = open(&access, &id).await?.with_policy(new.policy);
+    let thread = thread.with_policy(new.policy);
     match key {
         Some(key) => thread.add_messages_once(&key, messages).await.map(|_| ())?,
         None => thread.add_messages(messages).await.map(|_| ())?,
@@ -247,11 +253,9 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<S
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn instruct(
-    access: Access,
-    PathParam(id): PathParam<ThreadId>,
+    NamedThread { thread, .. }: NamedThread,
     JsonBody(new): JsonBody<Instructions>,
 ) -> Result<Json<Stands>, Problem> {
-    let thread = open(&access, &id).await?;
     thread.set_system_instructions(new.text.as_deref()).await?;
     Ok(Stands::of(&thread))
 }
@@ -272,12 +276,10 @@ pub(crate) struct Model {
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn choose(
-    access: Access,
-    PathParam(id): PathParam<ThreadId>,
+    NamedThread { thread, .. }: NamedThread,
     JsonBody(new): JsonBody<Model>,
 ) -> Result<Json<Stands>, Problem> {
     let ModelChoice { provider, model } = model_choice(&new.model)?;
-    let thread = open(&access, &id).await?;
     thread.set_provider_model(&provider, &model).await?;
     Ok(Stands::of(&thread))
 }
@@ -287,11 +289,7 @@ pub(crate) async fn choose(
     post, path = "/v1/threads/{id}/reset", operation_id = "reset_thread", tag = "threads", params(ThreadPath),
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict)
 )]
-pub(crate) async fn reset(
-    access: Access,
-    PathParam(id): PathParam<ThreadId>,
-) -> Result<Json<Stands>, Problem> {
-    let thread = open(&access, &id).await?;
+pub(crate) async fn reset(NamedThread { thread, .. }: NamedThread) -> Result<Json<Stands>, Problem> {
     thread.reset_history().await?;
     Ok(Stands::of(&thread))
 }
@@ -301,11 +299,7 @@ pub(crate) async fn reset(
     post, path = "/v1/threads/{id}/refresh", operation_id = "refresh_thread", tag = "threads", params(ThreadPath),
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict)
 )]
-pub(crate) async fn refresh(
-    access: Access,
-    PathParam(id): PathParam<ThreadId>,
-) -> Result<Json<Stands>, Problem> {
-    let thread = open(&access, &id).await?;
+pub(crate) async fn refresh(NamedThread { access, thread }: NamedThread) -> Result<Json<Stands>, Problem> {
     access.loaded().agent.refresh(&thread).await?;
     Ok(Stands::of(&thread))
 }

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use contexture_agent::{
-    ApprovalRequest, CheckReport, CompactionReport, Event, KnowledgeRequest, Outcome, RunRequest, RunSpec,
+    ApprovalRequest, CheckReport, CompactionReport, Event, KnowledgeRequest, Outcome, Remark, RunRequest,
+    RunSpec,
 };
 use contexture_compose::{Budget, InlineBlock, SchemaValidator};
 use contexture_history::TurnStatus;
@@ -180,7 +181,7 @@ pub(crate) struct TurnResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<f64>,
     /// The remarks of checks.
-    remarks: Vec<RemarkView>,
+    remarks: Vec<Remark>,
     /// Calls that wait for a decision, with the tokens to decide them: `POST /v1/approvals/{id}`.
     approvals: Vec<ApprovalRequest>,
     /// Calls of the client's tools, whose results the turn waits for: `POST …/turns/{turn}/results`.
@@ -189,32 +190,20 @@ pub(crate) struct TurnResult {
     compactions: Vec<CompactionReport>,
 }
 
-/// A remark of a check.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Remark")]
-pub(crate) struct RemarkView {
-    /// The source.
-    source: String,
-    /// The message.
-    message: String,
-}
-
 impl TurnResult {
     pub(crate) fn of(outcome: Outcome) -> Self {
-        let remarks = outcome.remarks.iter();
-        let remarks = remarks.map(|it| RemarkView { source: it.source.clone(), message: it.message.clone() });
         Self {
             thread: outcome.thread.to_string(),
             turn: outcome.turn.to_string(),
             status: outcome.status,
             ended: outcome.ended.as_str().to_owned(),
             text: outcome.text(),
+            remarks: outcome.remarks,
             citations: outcome.citations,
             reports: outcome.reports,
             steps: outcome.steps,
             usage: outcome.usage,
             cost: outcome.cost,
-            remarks: remarks.collect(),
             compactions: outcome.compactions,
             output: outcome.output,
             approvals: outcome.approvals,

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use contexture_agent::{Ended, Run, RunRequest};
 use contexture_history::{Application, Body, Item, Limit, TurnNo, TurnStatus, Visibility};
 use contexture_message::ErrorCode;
-use contexture_session::{MAX_ID_BYTES, NewItem, SessionId, SessionKey, Thread, ThreadKey, TurnOutcome};
+use contexture_session::{MAX_ID_BYTES, NewItem, SessionId, Thread, TurnOutcome};
 use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -86,12 +86,7 @@ async fn replay(app: &App, thread: &Thread, turn: &TurnOutcome) -> Result<Respon
     // The end of a turn that is over is its last item.
     let scope = TurnScope::new(turn_key, last.saturating_sub(is_over.into()), is_over);
     let cursor = Cursor::at(first.saturating_sub(1));
-    Follow::respond(app, session_of(thread), cursor, Scope::Turn(Box::new(scope))).await
-}
-
-fn session_of(thread: &Thread) -> SessionKey {
-    let ThreadKey { tenant, thread } = thread.key().clone();
-    SessionKey { tenant, session: thread.session() }
+    Follow::respond(app, thread.key().session(), cursor, Scope::Turn(Box::new(scope))).await
 }
 
 /// Runs a turn and responds in the requested format. `begin` is given what stops it.
@@ -102,7 +97,7 @@ pub(crate) async fn reply(
     cancel_on_disconnect: bool,
     begin: impl FnOnce(CancellationToken) -> Run,
 ) -> Result<Response, Problem> {
-    let session = session_of(thread);
+    let session = thread.key().session();
     let after = if as_events { app.store().feed_end(session.clone()).await? } else { 0 };
     let mut handle = app.running_turns.start(thread, None, begin)?;
     let guard = cancel_on_disconnect.then(|| handle.cancel.clone().drop_guard());

@@ -7,7 +7,7 @@ use contexture_history::{
     Application, Body, Change, Envelope, EnvelopeTag, Item, Seq, Summary, SystemEvent, Timestamp, TurnNo,
     TurnStatus, Visibility,
 };
-use contexture_message::{Message, Part, Role, Thinking, Tokens, ToolCall, ToolOutput, ToolResult};
+use contexture_message::{Message, Part, Role, Thinking, ToolCall, ToolOutput, ToolResult};
 use serde_json::json;
 
 use super::support::{
@@ -188,15 +188,10 @@ fn some_spans(end: Seq) -> Vec<Span> {
     let after = [0, 1, 15, 16, 17, 40, end.0 - 1, end.0, end.0 + 5];
     let after = after.iter().flat_map(|&seq| counts.map(|max| Span::After { seq: Seq(seq), max }));
     let turns = counts.iter().flat_map(|&turns| {
-        let of = move |tokens: Option<u32>, after: u64, open: Option<u64>| {
-            Span::NewestTurns(NewestTurns {
-                turns,
-                tokens: tokens.map(|it| (Arc::from("check"), Tokens(it))),
-                after: Seq(after),
-                open: open.map(TurnNo),
-            })
+        let of = move |after: u64, open: Option<u64>| {
+            Span::NewestTurns(NewestTurns { turns, after: Seq(after), open: open.map(TurnNo) })
         };
-        [of(None, 0, None), of(None, end.0 - 9, None), of(Some(30), 0, None), of(Some(30), 0, Some(200))]
+        [of(0, None), of(end.0 - 9, None), of(0, Some(200))]
     });
     items.into_iter().chain(client).chain(after).chain(turns).collect()
 }

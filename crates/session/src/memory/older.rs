@@ -81,10 +81,8 @@ fn widened(span: Span, was: &State, now: &State) -> Span {
             Span::NewestItems { count: count.saturating_add(more(was.end.0, now.end.0)), client }
         }
         Span::NewestTurns(wanted) => {
-            // Items of other writers must not use up the token limit.
-            let tokens = wanted.tokens.filter(|_| was.end == now.end);
             let turns = wanted.turns.saturating_add(more(was.turn.0, now.turn.0));
-            Span::NewestTurns(NewestTurns { turns, tokens, ..wanted })
+            Span::NewestTurns(NewestTurns { turns, ..wanted })
         }
         after @ Span::After { .. } => after,
     }

@@ -25,7 +25,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_history::{Body, Change, Item, Seq, Timestamp, TurnNo, TurnStatus};
-use contexture_message::Tokens;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
@@ -577,9 +576,6 @@ pub enum Span {
 pub struct NewestTurns {
     /// How many turns at most, in addition to the open one.
     pub turns: usize,
-    /// About how much they may cost: reading stops once the turns read cost more. A turn counted by another counter
-    /// has no cost that stops anything.
-    pub tokens: Option<(Arc<str>, Tokens)>,
     /// Nothing at or before this position.
     pub after: Seq,
     /// The open turn; it is included and not counted.

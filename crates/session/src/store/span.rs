@@ -3,10 +3,7 @@
 //! Stores read commits from the newest back and ask a [`BackwardScan`] after each whether it has enough. So every
 //! store stops at the same place, and none reads more than one commit too many.
 
-use std::sync::Arc;
-
 use contexture_history::{Item, TurnNo};
-use contexture_message::Tokens;
 
 use super::{NewestTurns, Span};
 
@@ -23,7 +20,6 @@ pub struct BackwardScan {
 struct Progress {
     counted: usize,
     turn: Option<TurnNo>,
-    tokens: Tokens,
     done: bool,
 }
 
@@ -84,16 +80,11 @@ impl Progress {
         }
         if self.turn != Some(item.turn) {
             // Between two turns: only here a read may stop, a turn is never split.
-            let is_full = wanted.tokens.as_ref().is_some_and(|(_, limit)| self.tokens > *limit);
-            if self.counted >= wanted.turns || is_full {
+            if self.counted >= wanted.turns {
                 return false;
             }
             self.turn = Some(item.turn);
             self.counted += 1;
-        }
-        let counts = |(counter, _): &(Arc<str>, Tokens)| *counter == item.cost.counter;
-        if item.visibility.history && wanted.tokens.as_ref().is_some_and(counts) {
-            self.tokens += item.cost.tokens;
         }
         true
     }

@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use contexture_history::{Body, Change, Item, Limit, Seq, Turn, TurnNo};
 use contexture_message::{Message, TokenCounter};
-use futures::Stream;
+use futures::TryStreamExt as _;
+use futures::stream::{self, Stream};
 
 pub(crate) mod archives;
 mod fork;
 mod once;
 pub(crate) mod outcome;
 mod prepend;
-mod scratch;
-mod subscribe;
 pub(crate) mod turn;
 
 use self::outcome::TurnOutcome;
@@ -24,8 +23,12 @@ use crate::log::notes::{is_stop_request, stop_request};
 use crate::search::{self, Search, SearchHit};
 use crate::store::{Head, Span};
 use crate::{
-    IdInvalid, NewItem, SessionError, SessionId, Snapshot, State, StoreError, ThreadId, ThreadKey, ids,
+    IdInvalid, MemoryStore, NewItem, SessionError, SessionId, Snapshot, State, StoreError, ThreadId,
+    ThreadKey, ids,
 };
+
+/// How many items a subscriber reads at once.
+const PAGE: usize = 256;
 
 /// The handle of a thread. All writes go through it; clones share one queue of writers.
 ///
@@ -279,7 +282,47 @@ impl Thread {
 
     /// Follows the thread: every item after a position, each once and in order, now and as they come.
     pub fn subscribe(&self, after: Seq) -> impl Stream<Item = Result<Item, StoreError>> + Send + use<> {
-        subscribe::follow(Arc::clone(&self.live.shared.store), self.live.key.clone(), after)
+        let (store, key) = (Arc::clone(&self.live.shared.store), self.live.key.clone());
+        let pages = stream::try_unfold((store, key, after), |(store, key, seq)| async move {
+            loop {
+                // Items are always read after the last one that was returned; notices only trigger the next read.
+                let items = store.read(key.clone(), Span::After { seq, max: PAGE }).await?;
+                if let Some(last) = items.last().map(|it| it.seq) {
+                    let items = stream::iter(items.into_iter().map(Ok));
+                    return Ok::<_, StoreError>(Some((items, (store, key, last))));
+                }
+                store.changed(key.clone(), seq).await?;
+            }
+        });
+        pages.try_flatten()
+    }
+
+    /// Returns a thread that starts with exactly what [`get`](Thread::get) shows and whose writes are private: they
+    /// disappear with its last handle. Use it for model calls that read a thread and leave no trace in it.
+    ///
+    /// It has the same name as the thread, so requests built from it are the same to the byte. The thread's
+    /// idempotency keys are unused in it. It can't be forked. Creating one reads nothing; items older than the
+    /// snapshot are read from the thread's store on demand, as long as the thread exists.
+    ///
+    /// ```
+    /// # use contexture_message::Message;
+    /// # use contexture_session::{SessionError, SessionStart, conformance};
+    /// # futures::executor::block_on(async {
+    /// # let sessions = conformance::sessions_in_memory();
+    /// # let session = sessions.create(SessionStart::default()).await?;
+    /// let thread = session.main();
+    /// thread.add_message(Message::user("Where is it?")).await?;
+    /// let scratch = thread.scratch();
+    /// scratch.add_message(Message::assistant("Perhaps here.")).await?;
+    /// assert_eq!(scratch.get().turns()[0].messages().len(), 2);
+    /// assert_eq!(thread.get().turns()[0].messages().len(), 1);
+    /// # Ok::<(), SessionError>(()) }).unwrap();
+    /// ```
+    pub fn scratch(&self) -> Thread {
+        let (live, snapshot) = (&self.live, self.get());
+        let (time, before) = (Arc::clone(&live.shared.ports.time), Arc::clone(&live.shared.store));
+        let store = Arc::new(MemoryStore::continuing(time, &live.key, snapshot.state(), before));
+        Thread::of(Arc::new(LiveThread::detached(live, store, snapshot))).with_policy(self.policy)
     }
 
     pub(crate) async fn head(&self) -> Result<Head, SessionError> {
@@ -306,8 +349,7 @@ fn within(mut items: Vec<Item>, limit: Option<Limit>) -> Vec<Item> {
 /// Returns the name of an isolated thread: its session's, and its own.
 pub(crate) fn isolated_name(session: &SessionId, name: &str) -> Result<ThreadId, SessionError> {
     if name.starts_with('/') {
-        let shown = name.chars().filter(|it| !it.is_control()).take(40).collect();
-        return Err(IdInvalid { what: "thread name", shown, why: "it begins with a `/`" }.into());
+        return Err(IdInvalid::new("thread name", name, "it begins with a `/`").into());
     }
     Ok(ThreadId::parse(format!("{session}/{name}"))?)
 }

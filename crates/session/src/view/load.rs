@@ -63,8 +63,7 @@ impl StoredThread<'_> {
         let after = read_after(&state);
         let open = state.open.map(|it| it.turn);
         // Reads one turn more than wanted to find out whether there are older ones.
-        let newest =
-            Span::NewestTurns(NewestTurns { turns: turns.saturating_add(1), tokens: None, after, open });
+        let newest = Span::NewestTurns(NewestTurns { turns: turns.saturating_add(1), after, open });
         let records = state.archives.iter().map(|it| self.item_at(it.record));
         let (mut items, records) =
             futures::try_join!(self.store.read(self.key.clone(), newest), try_join_all(records))?;

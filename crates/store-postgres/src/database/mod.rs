@@ -75,22 +75,37 @@ impl Database {
     }
 
     /// Runs an operation on a connection, again and again while that makes sense and there is time.
-    pub(crate) async fn run<T, F, Fut>(&self, operation: F) -> Result<T, StoreError>
+    pub(crate) async fn run<T, Fut>(
+        &self,
+        operation: impl Fn(Client, Attempt) -> Fut,
+    ) -> Result<T, StoreError>
     where
-        F: Fn(Client, Attempt) -> Fut,
+        Fut: Future<Output = Result<T, Failure>>,
+    {
+        self.repeat(operation, |failure| failure.remedy() != Remedy::None).await
+    }
+
+    /// Runs an operation on a connection, again after failures that may pass while there is time.
+    pub(crate) async fn repeat<T, Fut>(
+        &self,
+        operation: impl Fn(Client, Attempt) -> Fut,
+        may_pass: impl Fn(&Failure) -> bool,
+    ) -> Result<T, StoreError>
+    where
         Fut: Future<Output = Result<T, Failure>>,
     {
         let mut attempt = Attempt::Fresh;
         let mut backoff = Backoff::new(self.config.retry_for);
         loop {
-            let failure = match self.once(|client| operation(client, attempt)).await {
+            let done = async { operation(self.pool.get().await?, attempt).await };
+            let failure = match done.await {
                 Ok(value) => return Ok(value),
                 Err(failure) => failure,
             };
             if failure.remedy() == Remedy::RetryAfterLoss {
                 attempt = Attempt::AfterLoss;
             }
-            if failure.remedy() == Remedy::None || !backoff.take().await {
+            if !may_pass(&failure) || !backoff.take().await {
                 return Err(failure.into_store_error(&self.place));
             }
         }
@@ -109,32 +124,6 @@ impl Database {
             rows.iter().map(read).collect()
         })
         .await
-    }
-
-    /// Runs the very first operation. A wrong address is reported immediately; a server that is starting is waited
-    /// for.
-    pub(crate) async fn run_first<T, F, Fut>(&self, operation: F) -> Result<T, StoreError>
-    where
-        F: Fn(Client) -> Fut,
-        Fut: Future<Output = Result<T, Failure>>,
-    {
-        let mut backoff = Backoff::new(self.config.retry_for);
-        loop {
-            match self.once(&operation).await {
-                Ok(value) => return Ok(value),
-                Err(failure) if failure.is_starting() && backoff.take().await => {}
-                Err(failure) => return Err(failure.into_store_error(&self.place)),
-            }
-        }
-    }
-
-    async fn once<T, F, Fut>(&self, operation: F) -> Result<T, Failure>
-    where
-        F: FnOnce(Client) -> Fut,
-        Fut: Future<Output = Result<T, Failure>>,
-    {
-        let client = self.pool.get().await?;
-        operation(client).await
     }
 }
 

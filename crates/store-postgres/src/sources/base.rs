@@ -5,6 +5,7 @@ use contexture_session::sources::{BaseInfo, BaseSettings, ChunkNo};
 use contexture_session::{BaseId, BaseKey, StoreError, Tenant};
 use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::json;
 use crate::database::{Database, begin};
@@ -89,9 +90,23 @@ impl Database {
         client: &impl GenericClient,
         key: &BaseKey,
     ) -> Result<FoundBase, Failure> {
-        let statement = client.prepare_cached(&self.sql(sql)).await?;
-        let row = client.query_opt(&statement, &[&key.tenant.as_str(), &key.base.as_str()]).await?;
-        found(&row.ok_or_else(|| StoreError::no_base(&key.base))?)
+        let rows = self.query_base(client, key, sql, &[]).await?;
+        found(rows.first().ok_or_else(|| StoreError::no_base(&key.base))?)
+    }
+
+    /// Runs a statement whose first parameters are the tenant and the base, and returns its rows.
+    pub(super) async fn query_base(
+        &self,
+        client: &impl GenericClient,
+        key: &BaseKey,
+        text: &str,
+        more: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Failure> {
+        let (tenant, base) = (key.tenant.as_str(), key.base.as_str());
+        let mut params: Vec<&(dyn ToSql + Sync)> = vec![&tenant, &base];
+        params.extend(more);
+        let statement = client.prepare_cached(&self.sql(text)).await?;
+        Ok(client.query(&statement, &params).await?)
     }
 
     pub(crate) async fn bases(
@@ -137,7 +152,7 @@ impl Database {
                 Err(err) => return Err(err),
             }
             for sql in DELETE {
-                transaction.execute(&self.sql(sql), &[&key.tenant.as_str(), &key.base.as_str()]).await?;
+                self.query_base(&transaction, key, sql, &[]).await?;
             }
             transaction.commit().await?;
             Ok(true)

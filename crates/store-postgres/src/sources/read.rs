@@ -66,9 +66,7 @@ impl Database {
         let after = after.map_or("", SourceId::as_str);
         self.run(|client, _| async move {
             self.existing_base(&client, key).await?;
-            let statement = client.prepare_cached(&self.sql(SOURCES)).await?;
-            let (tenant, base) = (key.tenant.as_str(), key.base.as_str());
-            let rows = client.query(&statement, &[&tenant, &base, &after, &to_sql(max as u64)]).await?;
+            let rows = self.query_base(&client, key, SOURCES, &[&after, &to_sql(max as u64)]).await?;
             rows.iter().map(source).collect()
         })
         .await
@@ -93,8 +91,7 @@ impl Database {
         ids: &[SourceId],
     ) -> Result<Vec<SourceInfo>, Failure> {
         let ids: Vec<&str> = ids.iter().map(SourceId::as_str).collect();
-        let statement = client.prepare_cached(&self.sql(SOURCES_WITH)).await?;
-        let rows = client.query(&statement, &[&key.tenant.as_str(), &key.base.as_str(), &ids]).await?;
+        let rows = self.query_base(client, key, SOURCES_WITH, &[&ids]).await?;
         rows.iter().map(source).collect()
     }
 
@@ -132,9 +129,7 @@ impl Database {
         nos: &[u64],
     ) -> Result<BTreeMap<u64, (StoredChunk, SourceInfo)>, Failure> {
         let nos: Vec<i64> = nos.iter().map(|it| to_sql(*it)).collect();
-        let statement = client.prepare_cached(&self.sql(CHUNKS)).await?;
-        let (tenant, base) = (key.tenant.as_str(), key.base.as_str());
-        let rows = client.query(&statement, &[&tenant, &base, &nos]).await?;
+        let rows = self.query_base(client, key, CHUNKS, &[&nos]).await?;
         let ids: BTreeSet<SourceId> =
             rows.iter().map(|it| source_id(it.try_get(0)?)).collect::<Result<_, _>>()?;
         let ids: Vec<SourceId> = ids.into_iter().collect();

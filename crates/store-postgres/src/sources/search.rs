@@ -8,7 +8,7 @@ use contexture_session::rank::{
 };
 use contexture_session::sources::{BaseHits, ChunkHit, MAX_HITS};
 use contexture_session::{BaseKey, StoreError};
-use deadpool_postgres::{Client, Transaction};
+use deadpool_postgres::Transaction;
 
 use super::base::FoundBase;
 use super::read::begin_reading;
@@ -42,30 +42,23 @@ impl Database {
         query: &RankQuery,
         max: usize,
     ) -> Result<BaseHits, StoreError> {
-        self.run(|client, _| self.search_base_once(client, key, query, max)).await
-    }
-
-    async fn search_base_once(
-        &self,
-        mut client: Client,
-        key: &BaseKey,
-        query: &RankQuery,
-        max: usize,
-    ) -> Result<BaseHits, Failure> {
-        let transaction = begin_reading(&mut client).await?;
-        let base = self.existing_base(&transaction, key).await?;
-        transaction.execute(SETTINGS, &[]).await?;
-        let mut reader = Reader { database: self, transaction: &transaction, key, base: &base };
-        let mut scored = rank(&mut reader, query, &self.analyzers).await?;
-        scored.truncate(max.min(MAX_HITS));
-        let nos: Vec<TextNo> = scored.iter().map(|it| it.no).collect();
-        let mut chunks = self.chunks_with_sources(&transaction, key, &nos).await?;
-        transaction.commit().await?;
-        let hit = |scored: contexture_session::rank::Scored| {
-            let (chunk, source) = chunks.remove(&scored.no)?;
-            Some(ChunkHit { chunk, source, scored })
-        };
-        Ok(BaseHits { version: base.info.version, hits: scored.into_iter().filter_map(hit).collect() })
+        self.run(|mut client, _| async move {
+            let transaction = begin_reading(&mut client).await?;
+            let base = self.existing_base(&transaction, key).await?;
+            transaction.execute(SETTINGS, &[]).await?;
+            let mut reader = Reader { database: self, transaction: &transaction, key, base: &base };
+            let mut scored = rank(&mut reader, query, &self.analyzers).await?;
+            scored.truncate(max.min(MAX_HITS));
+            let nos: Vec<TextNo> = scored.iter().map(|it| it.no).collect();
+            let mut chunks = self.chunks_with_sources(&transaction, key, &nos).await?;
+            transaction.commit().await?;
+            let hit = |scored: contexture_session::rank::Scored| {
+                let (chunk, source) = chunks.remove(&scored.no)?;
+                Some(ChunkHit { chunk, source, scored })
+            };
+            Ok(BaseHits { version: base.info.version, hits: scored.into_iter().filter_map(hit).collect() })
+        })
+        .await
     }
 }
 

@@ -36,13 +36,11 @@ impl Database {
         let bytes = |it: &&ChunkVector| it.values.iter().map(|it| it.cast_unsigned()).collect();
         let values: &Vec<Vec<u8>> = &unique.values().map(bytes).collect();
         self.run(|mut client, _| async move {
-            let (tenant, base) = (key.tenant.as_str(), key.base.as_str());
             let transaction = begin(&mut client).await?;
             self.check_current(&transaction).await?;
             self.locked_base(&transaction, key).await?;
-            let put = transaction.prepare_cached(&self.sql(PUT)).await?;
-            transaction.execute(&put, &[&tenant, &base, &model.as_bytes(), nos, values]).await?;
-            transaction.execute(&self.sql(TOUCH), &[&tenant, &base]).await?;
+            self.query_base(&transaction, key, PUT, &[&model.as_bytes(), nos, values]).await?;
+            self.query_base(&transaction, key, TOUCH, &[]).await?;
             Ok(transaction.commit().await?)
         })
         .await
@@ -56,14 +54,10 @@ impl Database {
         max: usize,
     ) -> Result<Vec<StoredChunk>, StoreError> {
         self.run(|mut client, _| async move {
-            let (tenant, base) = (key.tenant.as_str(), key.base.as_str());
             let transaction = begin_reading(&mut client).await?;
             self.existing_base(&transaction, key).await?;
-            let values: [i64; 2] = [to_sql(after), to_sql(max as u64)];
-            let statement = transaction.prepare_cached(&self.sql(WITHOUT)).await?;
-            let rows = transaction
-                .query(&statement, &[&tenant, &base, &model.as_bytes(), &values[0], &values[1]])
-                .await?;
+            let (model, after, max) = (model.as_bytes(), to_sql(after), to_sql(max as u64));
+            let rows = self.query_base(&transaction, key, WITHOUT, &[&model, &after, &max]).await?;
             let nos = rows.iter().map(|it| it.try_get(0).map(from_sql)).collect::<Result<Vec<_>, _>>()?;
             let chunks = self.chunks_with_sources(&transaction, key, &nos).await?;
             transaction.commit().await?;
@@ -80,13 +74,9 @@ impl Database {
         max: usize,
     ) -> Result<Vec<ChunkVector>, StoreError> {
         self.run(|client, _| async move {
-            let (tenant, base) = (key.tenant.as_str(), key.base.as_str());
             self.existing_base(&client, key).await?;
-            let statement = client.prepare_cached(&self.sql(VECTORS)).await?;
-            let values: [i64; 2] = [to_sql(after), to_sql(max as u64)];
-            let rows = client
-                .query(&statement, &[&tenant, &base, &model.as_bytes(), &values[0], &values[1]])
-                .await?;
+            let (model, after, max) = (model.as_bytes(), to_sql(after), to_sql(max as u64));
+            let rows = self.query_base(&client, key, VECTORS, &[&model, &after, &max]).await?;
             let vector = |row: &tokio_postgres::Row| {
                 let bytes: Vec<u8> = row.try_get(1)?;
                 let values = bytes.into_iter().map(u8::cast_signed).collect();

@@ -4,6 +4,8 @@
 use contexture_session::sources::{NewChunk, NewSource};
 use contexture_session::{BaseKey, SourceId, StoreError};
 use deadpool_postgres::Transaction;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::base::FoundBase;
 use super::collection;
@@ -97,22 +99,18 @@ impl<'a> SourceWriter<'a> {
         Ok(Self { database, transaction, key, base })
     }
 
-    fn names(&self) -> (&'a str, &'a str) {
-        (self.key.tenant.as_str(), self.key.base.as_str())
+    async fn query(&self, text: &str, more: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Failure> {
+        self.database.query_base(self.transaction, self.key, text, more).await
     }
 
     async fn remove(&mut self, id: &SourceId) -> Result<(), Failure> {
-        let (tenant, base) = self.names();
-        let find = self.transaction.prepare_cached(&self.database.sql(FIND)).await?;
-        let found = self.transaction.query_opt(&find, &[&tenant, &base, &id.as_str()]).await?;
-        let Some(row) = found else { return Ok(()) };
+        let found = self.query(FIND, &[&id.as_str()]).await?;
+        let Some(row) = found.first() else { return Ok(()) };
         let (first, chunks, length): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         for sql in REMOVE {
-            let statement = self.transaction.prepare_cached(&self.database.sql(sql)).await?;
-            self.transaction.execute(&statement, &[&tenant, &base, &first, &(first + chunks)]).await?;
+            self.query(sql, &[&first, &(first + chunks)]).await?;
         }
-        let statement = self.transaction.prepare_cached(&self.database.sql(REMOVE_SOURCE)).await?;
-        self.transaction.execute(&statement, &[&tenant, &base, &id.as_str()]).await?;
+        self.query(REMOVE_SOURCE, &[&id.as_str()]).await?;
         let info = &mut self.base.info;
         info.documents = info.documents.saturating_sub(1);
         info.chunks = info.chunks.saturating_sub(from_sql(chunks));
@@ -121,32 +119,24 @@ impl<'a> SourceWriter<'a> {
     }
 
     async fn add(&mut self, source: &NewSource) -> Result<(), Failure> {
-        let (tenant, base) = self.names();
         let NewSource { info, chunks } = source;
         let (first, count, length) = (self.base.last + 1, chunks.len() as u64, source.length());
         // It is plain data: writing it does not fail.
         let metadata = serde_json::to_vec(&info.metadata).unwrap_or_default();
-        let statement = self.transaction.prepare_cached(&self.database.sql(ADD)).await?;
-        self.transaction
-            .execute(
-                &statement,
-                &[
-                    &tenant,
-                    &base,
-                    &info.id.as_str(),
-                    &info.version.as_bytes(),
-                    &to_sql(first),
-                    &to_sql(count),
-                    &to_sql(length),
-                    &to_sql(info.bytes),
-                    &info.at.0,
-                    &info.media_type.as_bytes(),
-                    &info.title.as_bytes(),
-                    &info.origin.as_ref().map(String::as_bytes),
-                    &metadata,
-                ],
-            )
-            .await?;
+        let values: [&(dyn ToSql + Sync); 11] = [
+            &info.id.as_str(),
+            &info.version.as_bytes(),
+            &to_sql(first),
+            &to_sql(count),
+            &to_sql(length),
+            &to_sql(info.bytes),
+            &info.at.0,
+            &info.media_type.as_bytes(),
+            &info.title.as_bytes(),
+            &info.origin.as_ref().map(String::as_bytes),
+            &metadata,
+        ];
+        self.query(ADD, &values).await?;
         let numbered: Vec<(u64, &NewChunk)> = (0..).zip(chunks).collect();
         for some in numbered.chunks(CHUNKS_AT_ONCE) {
             self.add_chunks(source, first, some).await?;
@@ -166,7 +156,6 @@ impl<'a> SourceWriter<'a> {
         first: u64,
         chunks: &[(u64, &NewChunk)],
     ) -> Result<(), Failure> {
-        let (tenant, base) = self.names();
         let column = |value: &dyn Fn(&NewChunk) -> u64| -> Vec<i64> {
             chunks.iter().map(|(_, it)| to_sql(value(it))).collect()
         };
@@ -175,26 +164,19 @@ impl<'a> SourceWriter<'a> {
         let headings: Vec<Vec<u8>> =
             chunks.iter().map(|(_, it)| serde_json::to_vec(&it.headings).unwrap_or_default()).collect();
         let texts: Vec<&[u8]> = chunks.iter().map(|(_, it)| it.text.as_bytes()).collect();
-        let statement = self.transaction.prepare_cached(&self.database.sql(ADD_CHUNKS)).await?;
-        self.transaction
-            .execute(
-                &statement,
-                &[
-                    &tenant,
-                    &base,
-                    &source.info.id.as_str(),
-                    &nos,
-                    &positions,
-                    &column(&|it| u64::from(it.section)),
-                    &column(&|it| it.bytes.start),
-                    &column(&|it| it.bytes.end),
-                    &column(&|it| it.chars.start),
-                    &column(&|it| it.chars.end),
-                    &headings,
-                    &texts,
-                ],
-            )
-            .await?;
+        let values: [&(dyn ToSql + Sync); 10] = [
+            &source.info.id.as_str(),
+            &nos,
+            &positions,
+            &column(&|it| u64::from(it.section)),
+            &column(&|it| it.bytes.start),
+            &column(&|it| it.bytes.end),
+            &column(&|it| it.chars.start),
+            &column(&|it| it.chars.end),
+            &headings,
+            &texts,
+        ];
+        self.query(ADD_CHUNKS, &values).await?;
         let count = source.chunks.len() as u64;
         let is_last: Vec<bool> = chunks.iter().map(|(position, _)| position + 1 == count).collect();
         let terms: Vec<&[u8]> = chunks.iter().map(|(_, it)| it.terms.vector.as_bytes()).collect();
@@ -204,23 +186,15 @@ impl<'a> SourceWriter<'a> {
             .iter()
             .map(|(_, it)| (!it.terms.is_empty()).then(|| it.terms.tokens(collection).trim_end().to_owned()));
         let tokens: Vec<Option<String>> = tokens.collect();
-        let statement = self.transaction.prepare_cached(&self.database.sql(ADD_TERMS)).await?;
-        let at = source.info.at.0;
-        self.transaction
-            .execute(&statement, &[&tenant, &base, &at, &nos, &positions, &is_last, &terms, &tokens])
-            .await?;
-        Ok(())
+        self.query(ADD_TERMS, &[&source.info.at.0, &nos, &positions, &is_last, &terms, &tokens])
+            .await
+            .map(drop)
     }
 
     async fn save(&self) -> Result<(), Failure> {
-        let (tenant, base) = self.names();
         let info = &self.base.info;
         let [documents, chunks, length, last] =
             [info.documents, info.chunks, info.length, self.base.last].map(to_sql);
-        let statement = self.transaction.prepare_cached(&self.database.sql(SAVE)).await?;
-        self.transaction
-            .execute(&statement, &[&tenant, &base, &documents, &chunks, &length, &last, &info.updated.0])
-            .await?;
-        Ok(())
+        self.query(SAVE, &[&documents, &chunks, &length, &last, &info.updated.0]).await.map(drop)
     }
 }

@@ -33,7 +33,7 @@ async fn reading_the_newest_does_not_touch_the_rest() {
     ended(&writer).await;
     let before = rows_read(&schema).await;
 
-    let turns = NewestTurns { turns: 20, tokens: None, after: Seq(0), open: None };
+    let turns = NewestTurns { turns: 20, after: Seq(0), open: None };
     let spans = [
         (Span::NewestItems { count: 64, client: false }, 64),
         (Span::NewestItems { count: 64, client: true }, 64),

@@ -14,7 +14,7 @@ async fn read_after(damage: &str) -> String {
         log.say(&[&format!("m{n}")]).await.unwrap();
     }
     admin(&url()).await.batch_execute(&damage.replace("{schema}", &schema)).await.unwrap();
-    let turns = |turns| Span::NewestTurns(NewestTurns { turns, tokens: None, after: Seq(10), open: None });
+    let turns = |turns| Span::NewestTurns(NewestTurns { turns, after: Seq(10), open: None });
     let spans = [
         Span::After { seq: Seq(0), max: usize::MAX },
         Span::After { seq: Seq(100), max: 10 },

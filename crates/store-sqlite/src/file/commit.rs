@@ -8,7 +8,6 @@
 //! may have changed the schema, and writes to a removed file are lost.
 
 use std::cell::Cell;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,10 +22,13 @@ use crate::migrate::VERSION;
 
 /// A change of the file.
 pub(crate) struct Change<F> {
-    make: F,
-    pub(super) is_small: bool,
-    is_lazy: bool,
-    touched: Option<ThreadKey>,
+    pub(crate) make: F,
+    /// Whether it is small enough to be made in the caller's thread.
+    pub(crate) is_small: bool,
+    /// Whether its caller does not wait for the disk.
+    pub(crate) is_lazy: bool,
+    /// The log whose session's waiters must look again once it is made.
+    pub(crate) touched: Option<ThreadKey>,
 }
 
 impl<T, F: Fn(&Connection) -> Result<T, Failure>> Change<F> {
@@ -34,21 +36,6 @@ impl<T, F: Fn(&Connection) -> Result<T, Failure>> Change<F> {
     /// called once more if the transaction it was part of did not go through.
     pub(crate) fn new(make: F) -> Self {
         Self { make, is_small: false, is_lazy: false, touched: None }
-    }
-
-    /// Says whether it is small enough to be made in the caller's thread.
-    pub(crate) fn small(self, is_small: bool) -> Self {
-        Self { is_small, ..self }
-    }
-
-    /// Says whether its caller does not wait for the disk.
-    pub(crate) fn lazy(self, is_lazy: bool) -> Self {
-        Self { is_lazy, ..self }
-    }
-
-    /// Makes the waiters of a log's session look again once it is made.
-    pub(crate) fn touching(self, log: ThreadKey) -> Self {
-        Self { touched: Some(log), ..self }
     }
 }
 
@@ -145,16 +132,17 @@ impl File {
         });
         match written {
             Ok(()) => {}
-            Err(TransactionError::InBatch(_)) if batch.len() > 1 => {
-                batch.iter_mut().for_each(|it| self.write_alone(&mut **it));
+            // Each would wait for the other process again.
+            Err(TransactionError::NotBegun(err)) => {
+                batch.iter_mut().for_each(|it| it.fail(self.place.error(&err)));
             }
-            Err(err) => batch.iter_mut().for_each(|it| it.fail(self.error(&err))),
-        }
-    }
-
-    fn write_alone(&self, change: &mut dyn Pending) {
-        if let Err(err) = self.transaction(change.is_lazy(), |conn| change.make(conn)) {
-            change.fail(self.error(&err));
+            Err(err) => match &mut batch[..] {
+                [single] => single.fail(self.error(err)),
+                all => all.iter_mut().for_each(|it| {
+                    let written = self.transaction(it.is_lazy(), |conn| it.make(conn));
+                    written.unwrap_or_else(|err| it.fail(self.error(err)));
+                }),
+            },
         }
     }
 
@@ -172,7 +160,7 @@ impl File {
                 false
             }
             Err(err) => {
-                change.fail(self.error(&err));
+                change.fail(self.error(err));
                 true
             }
         }
@@ -188,17 +176,18 @@ impl File {
         self.set_synced(!is_lazy).map_err(TransactionError::NotBegun)?;
         // IMMEDIATE: what a change reads can't be outdated by another process when it writes.
         self.step("BEGIN IMMEDIATE").map_err(TransactionError::NotBegun)?;
-        self.check_version().and_then(|()| self.make_and_commit(make)).inspect_err(|_| self.undo())
+        let made = self.check_version().map_err(Into::into).and_then(|()| self.make_and_commit(make));
+        made.inspect_err(|_| self.undo())
     }
 
     fn make_and_commit(
         &self,
         make: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<(), TransactionError> {
-        make(&self.conn).map_err(TransactionError::InBatch)?;
+        make(&self.conn).map_err(Failure::from)?;
         // As late as possible: what is acknowledged was in this file.
         self.check_identity()?;
-        self.step("COMMIT").map_err(TransactionError::InBatch)
+        Ok(self.step("COMMIT").map_err(Failure::from)?)
     }
 
     /// Sets whether a commit waits for the disk. It can't be changed within a transaction.
@@ -214,28 +203,25 @@ impl File {
 
     /// Returns why the file can't be written.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        self.check_version().and_then(|()| self.check_identity()).map_err(|err| self.error(&err))
+        self.check_version().and_then(|()| self.check_identity()).map_err(|err| self.place.failure(err))
     }
 
-    fn check_identity(&self) -> Result<(), TransactionError> {
-        let missing = self.identity.missing();
-        missing.map_or(Ok(()), |it| Err(TransactionError::Missing(it.to_owned())))
+    fn check_identity(&self) -> Result<(), Failure> {
+        self.identity.missing().map_or(Ok(()), |it| Err(self.place.missing(it).into()))
     }
 
     /// Refuses to write to a file whose schema was changed by a newer program.
-    fn check_version(&self) -> Result<(), TransactionError> {
-        let version = || self.conn.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0));
-        match version().map_err(TransactionError::InBatch)? {
-            newer if newer > VERSION => Err(TransactionError::Newer(newer)),
+    fn check_version(&self) -> Result<(), Failure> {
+        match self.conn.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))? {
+            newer if newer > VERSION => Err(self.place.newer(newer, VERSION).into()),
             _ => Ok(()),
         }
     }
 
-    fn error(&self, err: &TransactionError) -> StoreError {
+    fn error(&self, err: TransactionError) -> StoreError {
         match err {
-            TransactionError::NotBegun(err) | TransactionError::InBatch(err) => self.place.error(err),
-            TransactionError::Newer(found) => self.place.newer(*found, VERSION),
-            TransactionError::Missing(path) => self.place.missing(path),
+            TransactionError::NotBegun(err) => self.place.error(&err),
+            TransactionError::Failed(failure) => self.place.failure(failure),
         }
     }
 
@@ -256,12 +242,11 @@ impl File {
     }
 }
 
-/// Why a transaction was not made.
+#[derive(Debug, thiserror::Error)]
 enum TransactionError {
+    /// Nothing was written, and no change is at fault.
+    #[error(transparent)]
     NotBegun(rusqlite::Error),
-    InBatch(rusqlite::Error),
-    /// The file has this version by now.
-    Newer(u32),
-    /// The file was removed or replaced.
-    Missing(PathBuf),
+    #[error(transparent)]
+    Failed(#[from] Failure),
 }

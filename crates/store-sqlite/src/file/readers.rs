@@ -1,13 +1,12 @@
 //! The reader threads, each with its own connection.
 //!
-//! They share one queue. The idle thread that worked last takes the next query: its caches are still warm, and no
-//! other thread is woken. A query is one transaction, so it sees a consistent file.
+//! They share one queue. A query is one transaction, so it sees a consistent file.
 //!
 //! A small question that is alone is answered in the caller's thread, see [`LatencyTracker`].
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::thread::{JoinHandle, Thread};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use contexture_session::StoreError;
@@ -23,7 +22,7 @@ type Query = Box<dyn FnOnce(&Connection) + Send>;
 /// The queue in front of the threads. They end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Readers {
-    queue: Arc<Queue>,
+    queue: Sender<Query>,
     /// For questions that are answered in the caller's thread.
     inline_conn: Mutex<Connection>,
     latency: LatencyTracker,
@@ -39,23 +38,6 @@ pub(crate) enum Size {
     Large,
 }
 
-#[derive(Debug, Default)]
-struct Queue(Mutex<Waiting>);
-
-#[derive(Default)]
-struct Waiting {
-    queries: VecDeque<Query>,
-    /// Threads without work, the one that worked last at the end.
-    idle: Vec<Thread>,
-    closed: bool,
-}
-
-impl std::fmt::Debug for Waiting {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Waiting").field("questions", &self.queries.len()).finish_non_exhaustive()
-    }
-}
-
 impl Readers {
     /// Starts `count` reader threads.
     pub(crate) fn start(
@@ -66,18 +48,18 @@ impl Readers {
         // A query on a caller's thread never waits for other processes.
         inline_conn.busy_timeout(Duration::ZERO).map_err(|err| place.error(&err))?;
         let inline_conn = Mutex::new(inline_conn);
-        let readers = Readers {
-            queue: Arc::default(),
-            inline_conn,
-            latency: LatencyTracker::default(),
-            place: place.clone(),
-        };
+        let (queue, queries) = channel::<Query>();
+        let queries = Arc::new(Mutex::new(queries));
+        let readers =
+            Readers { queue, inline_conn, latency: LatencyTracker::default(), place: place.clone() };
         let start = |_| {
-            let conn = open_reader(place)?;
-            let queue = Arc::clone(&readers.queue);
+            let (conn, queries) = (open_reader(place)?, Arc::clone(&queries));
+            // One thread waits for the next question, the others for their turn to wait.
+            let next = move || queries.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let answer = move || std::iter::from_fn(|| next().ok()).for_each(|query| query(&conn));
             std::thread::Builder::new()
                 .name("contexture-read".to_owned())
-                .spawn(move || queue.answer_with(&conn))
+                .spawn(answer)
                 .map_err(|err| place.unavailable(err))
         };
         let threads = (0..count.max(1)).map(start).collect::<Result<_, _>>()?;
@@ -130,7 +112,7 @@ impl Readers {
                 let _ = reply.send((answer, since.elapsed()));
             }
         };
-        self.queue.push(Box::new(query));
+        self.queue.send(Box::new(query)).map_err(|_| self.place.gone())?;
         let (answer, took) = answer.await.map_err(|_| self.place.gone())?;
         if size == Size::Small {
             self.latency.took(took);
@@ -142,60 +124,6 @@ impl Readers {
 fn is_busy<T>(answer: &Result<T, Failure>) -> bool {
     let Err(Failure::Broken(err)) = answer else { return false };
     err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
-}
-
-impl Drop for Readers {
-    fn drop(&mut self) {
-        self.queue.close();
-    }
-}
-
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // Every change of the queue is a single step: a panic elsewhere leaves nothing half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn push(&self, query: Query) {
-        let mut waiting = self.lock();
-        waiting.queries.push_back(query);
-        let idle = waiting.idle.pop();
-        drop(waiting);
-        if let Some(thread) = idle {
-            thread.unpark();
-        }
-    }
-
-    fn close(&self) {
-        let mut waiting = self.lock();
-        waiting.closed = true;
-        waiting.idle.drain(..).for_each(|it| it.unpark());
-    }
-
-    /// Answers questions until the queue is closed and empty.
-    fn answer_with(&self, conn: &Connection) {
-        while let Some(query) = self.pop() {
-            query(conn);
-        }
-    }
-
-    fn pop(&self) -> Option<Query> {
-        let current = std::thread::current();
-        loop {
-            let mut waiting = self.lock();
-            // A thread that woke up spuriously is still in the list.
-            waiting.idle.retain(|it| it.id() != current.id());
-            if let Some(query) = waiting.queries.pop_front() {
-                return Some(query);
-            }
-            if waiting.closed {
-                return None;
-            }
-            waiting.idle.push(current.clone());
-            drop(waiting);
-            std::thread::park();
-        }
-    }
 }
 
 fn in_transaction<T>(

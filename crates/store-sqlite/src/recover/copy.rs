@@ -1,7 +1,7 @@
 //! Opens the copy of a damaged file, and copies its readable rows.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::fs::OpenOptions;
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use contexture_session::codec::blob_hash;
@@ -10,7 +10,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
 
 use super::walk::walk;
-use super::{Scratch, with_suffix};
+use super::{Scratch, copy_store, with_suffix};
 use crate::failure::{Failure, StorePath};
 use crate::file::open::{OLD_PAGE_BYTES, PAGE_BYTES, open_at};
 use crate::migrate::{APPLICATION_ID, VERSION};
@@ -20,13 +20,13 @@ const LAYOUT_PAGES: u64 = 64;
 
 /// Opens the copy. A schema that can't be read is replaced: it holds the layout, which is the same in every file of a
 /// version.
-pub(super) fn open_copy(place: &StorePath) -> Result<Connection, StoreError> {
+pub(super) fn open_copy(damaged: &Path, place: &StorePath) -> Result<Connection, StoreError> {
     if let Some(conn) = open_readable(place)? {
         return Ok(conn);
     }
-    let start = FileStart::of(&place.path).map_err(|err| place.unavailable(err))?;
     let open_with = |(page_bytes, layout): (u32, Layout)| {
-        start.restore(&place.path).map_err(|err| place.unavailable(err))?;
+        // What was tried before has changed the copy.
+        copy_store(damaged, &place.path).map_err(|err| place.unavailable(err))?;
         replace_schema(place, layout, page_bytes)?;
         open_readable(place)
     };
@@ -42,27 +42,6 @@ pub(super) fn open_copy(place: &StorePath) -> Result<Connection, StoreError> {
     }
     let conn = best.map(open_with).transpose()?.flatten();
     conn.ok_or_else(|| place.damaged("nothing of it can be read"))
-}
-
-/// What is changed of a file whose schema is replaced: its first page, and its length.
-struct FileStart {
-    bytes: Vec<u8>,
-    length: u64,
-}
-
-impl FileStart {
-    fn of(path: &Path) -> std::io::Result<FileStart> {
-        let file = File::open(path)?;
-        let (length, mut bytes) = (file.metadata()?.len(), Vec::new());
-        file.take(u64::from(OLD_PAGE_BYTES)).read_to_end(&mut bytes)?;
-        Ok(FileStart { bytes, length })
-    }
-
-    fn restore(&self, path: &Path) -> std::io::Result<()> {
-        let mut file = OpenOptions::new().write(true).open(path)?;
-        file.set_len(self.length)?;
-        file.write_all(&self.bytes)
-    }
 }
 
 /// The positions of the tables of later versions.

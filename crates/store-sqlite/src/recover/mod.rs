@@ -48,8 +48,9 @@ impl SqliteStore {
         if into.exists() {
             return Err(target.unavailable("it exists already"));
         }
-        let scratch = Scratch::copy_of(damaged, into).map_err(|err| source.unavailable(err))?;
-        let old = copy::open_copy(&source.at(&scratch.path))?;
+        let scratch = Scratch { path: with_suffix(into, ".damaged") };
+        copy_store(damaged, &scratch.path).map_err(|err| source.unavailable(err))?;
+        let old = copy::open_copy(damaged, &source.at(&scratch.path))?;
         let recovered = fill(&old, &target);
         if recovered.is_err() {
             remove_store(into);
@@ -83,22 +84,21 @@ struct Scratch {
     path: PathBuf,
 }
 
-impl Scratch {
-    fn copy_of(damaged: &Path, into: &Path) -> std::io::Result<Scratch> {
-        let scratch = Scratch { path: with_suffix(into, ".damaged") };
-        std::fs::copy(damaged, &scratch.path)?;
-        let log = with_suffix(damaged, "-wal");
-        if log.exists() {
-            std::fs::copy(log, with_suffix(&scratch.path, "-wal"))?;
-        }
-        Ok(scratch)
-    }
-}
-
 impl Drop for Scratch {
     fn drop(&mut self) {
         remove_store(&self.path);
     }
+}
+
+/// Copies a file and its log over what is there.
+fn copy_store(from: &Path, to: &Path) -> std::io::Result<()> {
+    remove_store(to);
+    std::fs::copy(from, to)?;
+    let log = with_suffix(from, "-wal");
+    if log.exists() {
+        std::fs::copy(log, with_suffix(to, "-wal"))?;
+    }
+    Ok(())
 }
 
 fn remove_store(path: &Path) {

@@ -2,13 +2,14 @@
 
 use contexture_history::{Item, Seq};
 use contexture_session::search::ranges_of;
-use contexture_session::{Append, KeyedTurn, LogKind, LogState, State, Tenant, ThreadId, ThreadKey};
+use contexture_session::{Append, KeyedTurn, LogKind, LogState, State, ThreadKey};
 use rusqlite::{Connection, Row, params};
 
 use super::Recovered;
 use crate::append::insert_keys;
 use crate::archive::index;
 use crate::blobs::copy_blob_uses;
+use crate::due::key;
 use crate::failure::{Failure, StorePath};
 use crate::head::kind;
 use crate::numbers::{from_sql, seq, to_sql};
@@ -64,7 +65,7 @@ pub(super) fn rebuild(
     place: &StorePath,
     recovered: &mut Recovered,
 ) -> Result<(), Failure> {
-    restore_missing_names(conn, &mut recovered.lost)?;
+    restore_missing(conn, &mut recovered.lost)?;
     for log in logs(conn)? {
         let end = log.end.max(last_item(conn, &log)?);
         let rows = LogRows { conn, place, key: &log.key, log: log.no, end };
@@ -89,45 +90,37 @@ pub(super) fn rebuild(
     Ok(())
 }
 
-/// Gives commits without a log, logs without a session and sessions without a main thread what they miss.
-fn restore_missing_names(conn: &Connection, lost: &mut Vec<String>) -> rusqlite::Result<()> {
-    let nameless = numbers(conn, "SELECT DISTINCT log FROM commits WHERE log NOT IN (SELECT no FROM logs)")?;
-    for no in nameless {
-        let name = format!("recovered-{no}");
-        lost.push(format!("the name of a thread; it is called `{name}` now, in a session of that name"));
-        let sql = r#"INSERT OR IGNORE INTO logs (no, session, tenant, name, kind, created, updated, "end", turns, state)
-                     VALUES (?1, coalesce((SELECT no FROM sessions WHERE tenant = ?2 AND name = ?3), -?1), ?2, ?3, 'main',
-                     0, 0, 0, 0, '{}')"#;
-        conn.execute(sql, params![no, Tenant::default().as_str(), name])?;
-    }
-    adopt_logs(conn, lost)?;
-    add_main_threads(conn, lost)
-}
-
-fn adopt_logs(conn: &Connection, lost: &mut Vec<String>) -> rusqlite::Result<()> {
-    let orphans =
-        numbers(conn, "SELECT DISTINCT session FROM logs WHERE session NOT IN (SELECT no FROM sessions)")?;
-    for no in orphans {
-        // The main thread has the name of the session.
-        let sql = "INSERT OR IGNORE INTO sessions (no, tenant, name, created)
-                   SELECT session, tenant, iif(kind = 'main', name, 'recovered-session-' || abs(session)), created
-                   FROM logs WHERE session = ?1 ORDER BY kind = 'main' DESC LIMIT 1";
-        conn.execute(sql, [no])?;
-        lost.push(format!("the entry of session number {no}; its threads are kept"));
-    }
-    Ok(())
-}
-
-fn add_main_threads(conn: &Connection, lost: &mut Vec<String>) -> rusqlite::Result<()> {
-    let headless = numbers(
-        conn,
+/// What commits without a log, logs without a session and sessions without a main thread miss: how it is found and
+/// added, and what is told about it. The main thread has the name of the session.
+const MISSING: [[&str; 3]; 3] = [
+    [
+        "SELECT DISTINCT log FROM commits WHERE log NOT IN (SELECT no FROM logs)",
+        r#"INSERT OR IGNORE INTO logs (no, session, tenant, name, kind, created, updated, "end", turns, state)
+           VALUES (?1, coalesce((SELECT no FROM sessions WHERE tenant = 'default' AND name = 'recovered-' || ?1), -?1),
+           'default', 'recovered-' || ?1, 'main', 0, 0, 0, 0, '{}')"#,
+        "the name of a thread; it is called `recovered-{no}` now, in a session of that name",
+    ],
+    [
+        "SELECT DISTINCT session FROM logs WHERE session NOT IN (SELECT no FROM sessions)",
+        "INSERT OR IGNORE INTO sessions (no, tenant, name, created)
+           SELECT session, tenant, iif(kind = 'main', name, 'recovered-session-' || abs(session)), created
+           FROM logs WHERE session = ?1 ORDER BY kind = 'main' DESC LIMIT 1",
+        "the entry of session number {no}; its threads are kept",
+    ],
+    [
         "SELECT no FROM sessions WHERE no NOT IN (SELECT session FROM logs WHERE kind = 'main')",
-    )?;
-    for no in headless {
-        let sql = r#"INSERT OR IGNORE INTO logs (session, tenant, name, kind, created, updated, "end", turns, state)
-                     SELECT no, tenant, name, 'main', created, created, 0, 0, '{}' FROM sessions WHERE no = ?1"#;
-        conn.execute(sql, [no])?;
-        lost.push(format!("the main thread of session number {no}"));
+        r#"INSERT OR IGNORE INTO logs (session, tenant, name, kind, created, updated, "end", turns, state)
+           SELECT no, tenant, name, 'main', created, created, 0, 0, '{}' FROM sessions WHERE no = ?1"#,
+        "the main thread of session number {no}",
+    ],
+];
+
+fn restore_missing(conn: &Connection, lost: &mut Vec<String>) -> rusqlite::Result<()> {
+    for [find, add, told] in MISSING {
+        for no in numbers(conn, find)? {
+            conn.execute(add, [no])?;
+            lost.push(told.replace("{no}", &no.to_string()));
+        }
     }
     Ok(())
 }
@@ -137,15 +130,11 @@ fn numbers(conn: &Connection, sql: &str) -> rusqlite::Result<Vec<i64>> {
 }
 
 fn logs(conn: &Connection) -> rusqlite::Result<Vec<DamagedLog>> {
-    let invalid = |err| rusqlite::Error::ToSqlConversionFailure(Box::new(err));
     let log = |row: &Row<'_>| {
-        let tenant = Tenant::parse(row.get::<_, String>(1)?).map_err(invalid)?;
-        let thread = ThreadId::parse(row.get::<_, String>(2)?).map_err(invalid)?;
         let base = row.get::<_, Option<i64>>(4)?.map_or(Seq(0), seq);
-        let key = ThreadKey { tenant, thread };
-        Ok(DamagedLog { no: row.get(0)?, key, kind: kind(row, 5)?, end: seq(row.get(3)?), base })
+        Ok(DamagedLog { key: key(row)?, no: row.get(2)?, end: seq(row.get(3)?), base, kind: kind(row, 5)? })
     };
-    let sql = r#"SELECT no, tenant, name, "end", base_seq, kind FROM logs ORDER BY no"#;
+    let sql = r#"SELECT tenant, name, no, "end", base_seq, kind FROM logs ORDER BY no"#;
     conn.prepare(sql)?.query_map([], log)?.collect()
 }
 

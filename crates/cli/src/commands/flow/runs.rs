@@ -44,10 +44,7 @@ fn status(name: StatusName) -> RunStatus {
 }
 
 fn document(found: &RunPage) -> Value {
-    let damaged = found.damaged.iter().map(
-        |it| json!({"run": it.run, "error": {"code": it.error.code(), "message": it.error.to_string()}}),
-    );
-    found.runs.iter().map(|it| json!(it)).chain(damaged).collect()
+    found.runs.iter().map(|it| json!(it)).chain(found.damaged.iter().map(|it| json!(it))).collect()
 }
 
 fn page(found: &RunPage) -> String {

@@ -98,18 +98,16 @@ fn labelled(thread: &ThreadInfo) -> String {
 
 /// Returns the span of the log that a view needs.
 fn span(view: ViewArg, limit: Option<Limit>, head: &Head) -> Span {
-    let (count, tokens) = match limit {
-        Some(Limit::Turns(count)) => (count, None),
-        Some(Limit::Tokens(tokens)) => (usize::MAX, Some(tokens)),
-        None => (usize::MAX, None),
+    // What fits into a number of tokens is known only after reading everything.
+    let count = match limit {
+        Some(Limit::Turns(count)) => count,
+        Some(Limit::Tokens(_)) | None => usize::MAX,
     };
     match view {
         ViewArg::Client => Span::NewestItems { count, client: true },
         ViewArg::All => Span::NewestItems { count, client: false },
         ViewArg::History => Span::NewestTurns(NewestTurns {
             turns: count,
-            // Archived items cost nothing, so what fits is known only after reading everything.
-            tokens: tokens.filter(|_| head.state.archives.is_empty()).map(|it| (counter_name().into(), it)),
             after: head.state.history_after,
             open: head.state.open.map(|it| it.turn),
         }),
@@ -124,10 +122,6 @@ async fn records(store: &Arc<dyn Store>, key: &ThreadKey, head: &Head) -> Result
         records.extend(store.read(key.clone(), span).await?);
     }
     Ok(records)
-}
-
-fn counter_name() -> String {
-    contexture::session_ports(None).counter.profile().name.into_owned()
 }
 
 /// Returns the items of a view.

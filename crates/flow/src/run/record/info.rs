@@ -4,29 +4,32 @@ use std::collections::BTreeMap;
 
 use contexture_history::Timestamp;
 use contexture_session::SessionId;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::{NodeError, RunError, RunId, RunStatus, Wait};
+use crate::{NodeError, RunId, RunStatus, Wait};
 
-/// Public views of a run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A run of a flow.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Run")]
 pub struct RunInfo {
-    /// The run's id.
+    /// Its id: the session's, a dot, and its own name.
     pub run: RunId,
     /// The flow's id.
     pub flow: String,
-    /// Names the version of the flow.
+    /// Names the version of the flow that it was begun with. It stays with that one.
     pub fingerprint: String,
     /// The session that it belongs to.
     pub session: SessionId,
     /// The status of the run.
     pub status: RunStatus,
     /// The input of the run.
+    #[schemars(with = "Map<String, Value>")]
     pub input: Value,
     /// The outputs known so far.
     pub outputs: BTreeMap<String, Value>,
-    /// The open waits.
+    /// The open waits: `POST /v1/runs/{id}/waits/{wait}` answers one. Absent in lists of runs.
     pub waits: Vec<Wait>,
     /// The node that failed, if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,9 +39,11 @@ pub struct RunInfo {
     pub error: Option<NodeError>,
     /// The time of the start.
     #[serde(serialize_with = "as_text")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub created: Timestamp,
     /// The time of the last entry in its log.
     #[serde(serialize_with = "as_text")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub updated: Timestamp,
 }
 
@@ -57,24 +62,26 @@ pub struct RunList {
     pub max: usize,
 }
 
-/// Some of the runs, in the order of their sessions and names.
-#[derive(Debug, Default)]
+/// A page of runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RunPage {
-    /// The runs whose records can be read.
+    /// The runs, in the order of their sessions and names, without what they wait for.
     pub runs: Vec<RunInfo>,
-    /// The runs whose records can't be read.
+    /// Runs between them whose record can't be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<DamagedRun>,
-    /// The last run of both lists, if there may be more after it.
-    pub next: Option<RunId>,
+    /// The last run of both lists, if there may be more after it: the start of the next page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<RunId>,
 }
 
-/// A run whose document can't be read: it is damaged, or was written by a newer version.
-#[derive(Debug)]
+/// A run whose record is damaged, or was written by a newer version.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DamagedRun {
     /// The run's id.
     pub run: RunId,
     /// The error.
-    pub error: RunError,
+    pub error: NodeError,
 }
 
 fn as_text<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use contexture_history::{Application, Body, Item, Seq, Timestamp};
 use contexture_session::{
-    Append, Appended, Fence, Guard, LogHead, Names, Span, Store, StoreError, ThreadKey, Time, append_surely,
-    pages, record_item,
+    Append, Appended, Fence, Guard, LogHead, Names, Store, StoreError, ThreadKey, Time, append_surely, pages,
+    record_item,
 };
 use futures::TryStreamExt as _;
 use serde::Deserialize;
@@ -84,25 +84,7 @@ impl RunLog {
         Ok(entries)
     }
 
-    /// Reads at most so many items after a position: the events among them, and the position of the last item.
-    pub(crate) async fn page(
-        &self,
-        after: Seq,
-        max: usize,
-    ) -> Result<(Vec<(u64, RunEvent)>, Option<Seq>), RunError> {
-        let span = Span::After { seq: after, max };
-        let items = self.store.read(self.key.clone(), span).await.map_err(|err| self.error(err))?;
-        let last = items.last().map(|it| it.seq);
-        let mut events = Vec::with_capacity(items.len());
-        for item in items {
-            if let Some(Entry::Event(event)) = self.entry(item.body)? {
-                events.push((item.seq.0, event));
-            }
-        }
-        Ok((events, last))
-    }
-
-    fn entry(&self, body: Body) -> Result<Option<Entry>, RunError> {
+    pub(crate) fn entry(&self, body: Body) -> Result<Option<Entry>, RunError> {
         let Body::Application(Application { kind, value }) = body else { return Ok(None) };
         entry(&kind, value).map_err(|err| damaged(&self.run, &err))
     }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use contexture_history::Seq;
-use futures::Stream;
+use contexture_session::pages;
+use futures::TryStreamExt as _;
 use futures::future::{Either, select};
 
 use super::Runtime;
-use crate::run::record::PartialRunRecord;
+use crate::run::record::log::Entry;
 use crate::{RunError, RunEvent, RunId};
 
 /// How often a follower checks whether a silent run still exists.
@@ -21,62 +22,23 @@ impl Runtime {
         after: u64,
         max: usize,
     ) -> Result<Vec<(u64, RunEvent)>, RunError> {
-        let (log, mut after) = (self.log(run), Seq(after));
-        loop {
-            let (events, last) = log.page(after, max).await?;
-            match last {
-                // Not everything in the log is an event.
-                Some(last) if events.is_empty() => after = last,
-                _ => return Ok(events),
+        let log = self.log(run);
+        let mut items = pages::items_after(&*log.store, log.key.clone(), Seq(after));
+        let mut events = Vec::new();
+        while events.len() < max
+            && let Some(item) = items.try_next().await.map_err(|err| RunError::of(run, err))?
+        {
+            // Not everything in the log is an event.
+            if let Some(Entry::Event(event)) = log.entry(item.body)? {
+                events.push((item.seq.0, event));
             }
         }
+        Ok(events)
     }
 
     /// Returns the number of the last thing on record of a run.
     pub async fn last_number(&self, run: &RunId) -> Result<u64, RunError> {
         Ok(self.log(run).head().await?.info.items)
-    }
-
-    /// Follows a run after a number: every event once and in order, until the run ends.
-    pub fn follow(
-        &self,
-        run: &RunId,
-        after: u64,
-    ) -> impl Stream<Item = Result<(u64, RunEvent), RunError>> + Send + use<> {
-        let (runtime, run) = (self.clone(), run.clone());
-        let first = (after, Vec::new().into_iter(), false);
-        futures::stream::try_unfold(first, move |(mut after, mut page, is_over)| {
-            let (runtime, run) = (runtime.clone(), run.clone());
-            async move {
-                loop {
-                    if let Some((number, event)) = page.next() {
-                        let is_over = matches!(event, RunEvent::RunEnd { .. });
-                        return Ok(Some(((number, event), (number, page, is_over))));
-                    }
-                    if is_over {
-                        return Ok(None);
-                    }
-                    let (more, last) = runtime.log(&run).page(Seq(after), 256).await?;
-                    let Some(last) = last else {
-                        // A follower that starts after the last event, or follows a deleted run, would wait forever.
-                        if runtime.has_all_events(&run, after).await? {
-                            return Ok(None);
-                        }
-                        runtime.grown(&run, after).await?;
-                        continue;
-                    };
-                    after = last.0;
-                    page = more.into_iter();
-                }
-            }
-        })
-    }
-
-    /// Whether a run is over and nothing is on record of it after a number.
-    async fn has_all_events(&self, run: &RunId, after: u64) -> Result<bool, RunError> {
-        let head = self.log(run).head().await?;
-        let is_over = PartialRunRecord::read(&head.state).is_some_and(|it| it.is_over());
-        Ok(is_over && head.info.items <= after)
     }
 
     /// Waits until something may have happened in a run after a number, or until it is time to look whether the run is

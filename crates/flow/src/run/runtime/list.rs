@@ -5,7 +5,7 @@ use futures::TryStreamExt as _;
 
 use super::Runtime;
 use crate::run::record::StoredRun;
-use crate::{DamagedRun, RunError, RunId, RunList, RunPage};
+use crate::{DamagedRun, NodeError, RunError, RunId, RunList, RunPage};
 
 impl Runtime {
     /// Lists runs, without their waits. A run whose record can't be read does not hide others: it is listed as damaged
@@ -38,9 +38,12 @@ impl RunPage {
                 self.runs.push(info);
             }
             Ok(_) => return,
-            Err(error) => self.damaged.push(DamagedRun { run: run.clone(), error }),
+            Err(err) => {
+                let error = NodeError::new(err.code(), err.to_string());
+                self.damaged.push(DamagedRun { run: run.clone(), error });
+            }
         }
-        self.next = (self.len() == list.max).then_some(run);
+        self.after = (self.len() == list.max).then_some(run);
     }
 
     fn len(&self) -> usize {

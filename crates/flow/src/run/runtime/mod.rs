@@ -7,7 +7,6 @@ pub(super) mod list;
 pub(super) mod start;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use contexture_agent::CancellationToken;
@@ -27,6 +26,7 @@ use crate::{
 };
 
 /// The dependencies of a runtime.
+#[derive(Debug)]
 pub struct RuntimeParts {
     /// The sessions, of any tenant. Their store is that of the runs.
     pub sessions: Sessions,
@@ -46,18 +46,12 @@ pub struct RuntimeParts {
 ///
 /// A run makes progress while it is driven: [`start`](Self::start) records it, [`drive`](Self::drive) runs it until it
 /// ends or waits. The two may happen in different processes.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Runtime {
     pub(super) parts: Arc<RuntimeParts>,
     pub(super) tenant: Tenant,
     /// Definitions that were written here, and when.
     pub(super) fresh_definitions: Arc<Mutex<BTreeMap<(Tenant, String), Timestamp>>>,
-}
-
-impl fmt::Debug for Runtime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runtime").field("tenant", &self.tenant).finish_non_exhaustive()
-    }
 }
 
 impl Runtime {

@@ -23,7 +23,7 @@ use contexture_session::ThreadId;
 use serde::{Deserialize, Serialize};
 
 use crate::lower::ERROR;
-use crate::node::flow::{FlowNode, Input};
+use crate::node::flow::FlowNode;
 use crate::{Answer, Flow, JoinPolicy, NodeError, PortValue, Question, RunEvent, RunStatus, TurnRef, Wait};
 
 /// The state of a run.
@@ -355,14 +355,6 @@ impl Active {
         self.answer = Some(Answer { wait: own.clone(), asked: asked.clone(), value: value.clone() });
         self.phase = Phase::Answered;
         true
-    }
-}
-
-impl Input {
-    /// Whether it counts for the rounds of a join: neither `after` nor a kept input does, since a kept value is
-    /// present in every round.
-    pub(crate) fn is_round(&self) -> bool {
-        self.port.name != crate::lower::AFTER && !self.keeps
     }
 }
 

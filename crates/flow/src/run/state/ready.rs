@@ -7,7 +7,7 @@ use contexture_session::ThreadId;
 use serde_json::Value;
 
 use super::State;
-use crate::node::flow::FlowNode;
+use crate::node::flow::{FlowNode, Input};
 use crate::{Flow, JoinPolicy, PortValue, RunEvent};
 
 /// The name of the run's input among the inputs of its start node.
@@ -65,25 +65,14 @@ impl State {
     fn has_inputs(&self, flow: &Flow, idx: usize, node: &FlowNode) -> bool {
         let state = &self.nodes[idx];
         let has = |input: usize| state.queues.get(input).is_some_and(|it| !it.is_empty());
-        let mut awaited = node.inputs.iter().enumerate().filter(|(_, it)| it.is_awaited());
         if node.is_pulled {
+            let mut awaited = node.inputs.iter().enumerate().filter(|(_, it)| it.is_awaited());
             return !state.asked.is_empty() && awaited.all(|(input, _)| has(input));
         }
         if idx == 0 && flow.node(0).is_some_and(|it| it.opens == Some(0)) {
             return state.fired == 0;
         }
-        let mut awaited = awaited.peekable();
-        if awaited.peek().is_none() {
-            return false;
-        }
-        match node.traits.join {
-            JoinPolicy::All => awaited.all(|(input, _)| has(input)),
-            JoinPolicy::Any => {
-                let (rounds, others): (Vec<_>, Vec<_>) = awaited.partition(|(_, it)| it.is_round());
-                let has_round = rounds.is_empty() || rounds.iter().any(|(input, _)| has(*input));
-                has_round && others.iter().all(|(input, _)| has(*input))
-            }
-        }
+        node.inputs.iter().any(Input::is_awaited) && node.has_inputs(has)
     }
 
     fn inputs(&self, idx: usize, node: &FlowNode, run_context: &RunContext) -> BTreeMap<String, PortValue> {

@@ -59,15 +59,6 @@ struct Inner {
     streams: AtomicU64,
 }
 
-/// The current gauges of the server.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Now {
-    pub(crate) running: usize,
-    pub(crate) driven: usize,
-    pub(crate) stuck: usize,
-    pub(crate) queue: usize,
-}
-
 /// A stream that is open, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenStream(Metrics);
@@ -117,13 +108,10 @@ impl Metrics {
     }
 
     /// Writes it down as Prometheus reads it.
-    pub(crate) fn text(&self, now: Now) -> String {
+    pub(crate) fn text(&self, now: &[(Meter, usize)]) -> String {
         let mut text = String::new();
         self.registry().write(&mut text);
-        gauge(&mut text, RUNNING, now.running as u64);
-        gauge(&mut text, DRIVEN, now.driven as u64);
-        gauge(&mut text, STUCK, now.stuck as u64);
-        gauge(&mut text, QUEUE, now.queue as u64);
+        now.iter().for_each(|(meter, n)| gauge(&mut text, *meter, *n as u64));
         gauge(&mut text, STREAMS, self.0.streams.load(Ordering::Relaxed));
         text
     }
@@ -207,7 +195,7 @@ mod tests {
 
     use contexture_compose::{Body, Segment, Slot, Source};
 
-    use super::{HTTP, Metrics, NODE_TIME, Now, TURNS, kind_of, reason_of};
+    use super::{DRIVEN, HTTP, Metrics, NODE_TIME, QUEUE, RUNNING, STUCK, TURNS, kind_of, reason_of};
 
     #[test]
     fn sources_and_reasons_have_few_kinds() {
@@ -226,7 +214,7 @@ mod tests {
         metrics.count(TURNS, &["completed"]);
         metrics.time(NODE_TIME, &["llm_request"], Duration::from_secs(2));
         let open = metrics.stream();
-        let text = metrics.text(Now { running: 1, driven: 3, stuck: 4, queue: 2 });
+        let text = metrics.text(&[(RUNNING, 1), (DRIVEN, 3), (STUCK, 4), (QUEUE, 2)]);
         for line in [
             r#"contexture_http_requests_total{method="GET",route="/v1/prompts",status="200"} 1"#,
             r#"contexture_turns_total{status="completed"} 1"#,
@@ -240,6 +228,6 @@ mod tests {
             assert!(text.lines().any(|it| it == line), "{line}\n{text}");
         }
         drop(open);
-        assert!(metrics.text(Now::default()).contains("contexture_sse_connections 0"));
+        assert!(metrics.text(&[]).contains("contexture_sse_connections 0"));
     }
 }

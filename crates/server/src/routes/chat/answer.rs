@@ -1,9 +1,13 @@
 //! An outcome as a chat completion.
 
-use contexture_agent::{Ended, Event, Outcome};
+use contexture_agent::{Ended, Event, Outcome, waiting_calls};
+use contexture_history::{Body, Change, Item, TurnNo};
 use contexture_message::{Answer, Message, Part, Role, StopReason, Thinking, ToolCall, Usage};
+use contexture_session::{SessionError, Thread};
 use contexture_wire::{Dialect, Target, encode_answer};
 use serde_json::{Value, json};
+
+use super::locate::recent;
 
 /// The metadata common to all documents of one completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,18 +112,38 @@ impl CompletionResult {
 }
 
 fn stop(outcome: &Outcome) -> StopReason {
-    // The only thing that a model itself is remarked for: its answer was cut.
-    let is_cut = outcome.remarks.iter().any(|it| it.source == "model");
-    match outcome.ended {
-        _ if !outcome.client_calls.is_empty() => StopReason::ToolCalls,
-        Ended::MaxSteps(_) | Ended::MaxTokens | Ended::MaxCost => StopReason::MaxTokens,
-        Ended::Answered | Ended::ToolCalled(_) | Ended::Suspended | Ended::ClientTools | Ended::Replayed
-            if is_cut =>
-        {
-            StopReason::MaxTokens
-        }
+    let is_cut = match outcome.ended {
+        Ended::MaxSteps(_) | Ended::MaxTokens | Ended::MaxCost => true,
+        // An answer that the model cut off has a remark about it.
         Ended::Answered | Ended::ToolCalled(_) | Ended::Suspended | Ended::ClientTools | Ended::Replayed => {
-            StopReason::End
+            outcome.remarks.iter().any(|it| it.source == "model")
+        }
+    };
+    match (outcome.client_calls.is_empty(), is_cut) {
+        (false, _) => StopReason::ToolCalls,
+        (true, true) => StopReason::MaxTokens,
+        (true, false) => StopReason::End,
+    }
+}
+
+/// Returns the answer to the newest request of a turn: everything after the last results that its client sent.
+pub(crate) async fn replayed(thread: &Thread, turn: TurnNo) -> Result<CompletionResult, SessionError> {
+    let items = recent(thread).await?;
+    let items: Vec<Item> = items.into_iter().filter(|it| it.turn == turn).collect();
+    let resumed = items.iter().rposition(|it| matches!(&it.body, Body::Change(Change::TurnResumed)));
+    let mut streamed = StreamedText::default();
+    for item in &items[resumed.unwrap_or(0)..] {
+        if let Body::Message(message) = &item.body
+            && message.role == Role::Assistant
+        {
+            for part in &message.content {
+                if let Part::Text { text, .. } = part {
+                    streamed.text.push_str(text);
+                }
+            }
         }
     }
+    let calls = waiting_calls(&items);
+    let stop = if calls.is_empty() { StopReason::End } else { StopReason::ToolCalls };
+    Ok(CompletionResult { streamed, calls, stop, usage: Usage::default(), approvals: Vec::new() })
 }

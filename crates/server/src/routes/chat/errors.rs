@@ -1,8 +1,6 @@
 //! Errors in OpenAI's shape: `{"error": {"message", "type", "param", "code"}}`, with the status that its clients know.
 //! Routes respond with problems; [`in_openai_shape`] converts them.
 
-use std::collections::BTreeMap;
-
 use axum::Json;
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -12,10 +10,9 @@ use contexture_message::ErrorCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use utoipa::openapi::{self, ContentBuilder, RefOr, ResponseBuilder};
-use utoipa::{IntoResponses, PartialSchema};
 
 use crate::Problem;
+use crate::http::refusals::refusals;
 use crate::http::schemas::returns;
 
 returns!(ErrorDocument);
@@ -43,30 +40,23 @@ struct ErrorDetails {
     code: Option<&'static str>,
 }
 
-/// The error responses of the routes for OpenAI's clients, in OpenAI's shape.
-pub(crate) struct ChatRefused;
+refusals! {
+    ErrorDocument as "application/json";
 
-impl IntoResponses for ChatRefused {
-    fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
-        let texts = [
-            ("400", "The request can't be read, or can't be done."),
-            ("401", "A valid API key is needed."),
-            ("404", "Unknown model."),
-            ("408", "The request took too long."),
-            ("409", "The request conflicts with the current state."),
-            ("413", "The body is too large."),
-            ("415", "The body is not JSON."),
-            ("429", "The key asks too often."),
-            ("500", "The server failed."),
-            ("502", "The model failed."),
-            ("503", "The store or the model does not answer, or the server stops."),
-            ("504", "The turn took too long."),
-        ];
-        let response = |text: &str| {
-            let content = ContentBuilder::new().schema(Some(ErrorDocument::schema())).build();
-            ResponseBuilder::new().description(text).content("application/json", content).build()
-        };
-        texts.into_iter().map(|(status, text)| (status.to_owned(), response(text).into())).collect()
+    /// The error responses of the routes for OpenAI's clients, in OpenAI's shape.
+    ChatRefused {
+        "400": "The request can't be read, or can't be done.",
+        "401": "A valid API key is needed.",
+        "404": "Unknown model.",
+        "408": "The request took too long.",
+        "409": "The request conflicts with the current state.",
+        "413": "The body is too large.",
+        "415": "The body is not JSON.",
+        "429": "The key asks too often.",
+        "500": "The server failed.",
+        "502": "The model failed.",
+        "503": "The store or the model does not answer, or the server stops.",
+        "504": "The turn took too long.",
     }
 }
 

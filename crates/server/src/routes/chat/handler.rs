@@ -17,12 +17,11 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::answer::{CompletionMeta, CompletionResult, StreamedText};
+use super::answer::{CompletionMeta, CompletionResult, StreamedText, replayed};
 use super::documents::{ChatCompletion, ChatCompletionFrame, ChatCompletionRequest};
 use super::errors::{ChatRefused, document, no_model};
 use super::locate::{ChatStep, locate};
 use super::recognise::{ClientHistory, Hints};
-use super::replay::replayed;
 use super::request::ChatRequest;
 use super::stream::ChunkWriter;
 use crate::Problem;

@@ -12,6 +12,7 @@ use serde_json::json;
 use super::recognise::{ClientHistory, Hints, Recognised, recognise};
 use super::stored_thread::StoredThread;
 use crate::Problem;
+use crate::http::input::shown;
 
 /// The label of branches.
 const LABEL: &str = "chat";
@@ -33,27 +34,10 @@ pub(crate) enum ChatStep {
     Replay(TurnNo),
 }
 
-/// Why a list can't be located.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum LocateError {
-    /// The store refused.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// Nothing waits for the result of this call: it would be lost.
-    #[error("nothing waits for a result of call `{0}`")]
-    Unexpected(String),
-}
-
-impl From<LocateError> for Problem {
-    fn from(err: LocateError) -> Self {
-        match err {
-            LocateError::Session(err) => err.into(),
-            LocateError::Unexpected(call) => {
-                let shown = LocateError::Unexpected(crate::http::input::shown(&call).to_string());
-                Problem::new(ErrorCode::ToolResultUnexpected, shown.to_string()).at("messages")
-            }
-        }
-    }
+/// Nothing waits for the result of this call: it would be lost.
+fn unexpected(call: &str) -> Problem {
+    let text = format!("nothing waits for a result of call `{}`", shown(call));
+    Problem::new(ErrorCode::ToolResultUnexpected, text).at("messages")
 }
 
 /// A thread that a request may continue.
@@ -87,7 +71,7 @@ pub(crate) async fn locate(
     session: &Session,
     client_history: &ClientHistory,
     hints: Hints,
-) -> Result<(Thread, ChatStep), LocateError> {
+) -> Result<(Thread, ChatStep), Problem> {
     let mut candidates = Vec::new();
     for thread in threads(session).await? {
         candidates.push(Candidate::of(thread).await?);
@@ -122,93 +106,88 @@ async fn threads(session: &Session) -> Result<Vec<Thread>, SessionError> {
 
 async fn apply_match(
     session: &Session,
-    (found, meaning): (Candidate, Recognised),
+    (Candidate { thread, stored }, meaning): (Candidate, Recognised),
     client_history: &ClientHistory,
     hints: Hints,
-) -> Result<(Thread, ChatStep), LocateError> {
-    let Candidate { thread, stored } = found;
+) -> Result<(Thread, ChatStep), Problem> {
     match meaning {
         Recognised::Branches { at: Some(at), .. } => {
             let branch = Candidate::of(thread.fork(Some(at), Some(LABEL.to_owned())).await?).await?;
-            match recognise(&branch.stored, client_history, hints) {
-                // A copy ends where the list continues; in every other case the user's message is new there.
-                Recognised::Branches { .. } | Recognised::Foreign | Recognised::Retried(_) => {
-                    match client_history.results.first() {
-                        Some((call, _)) => Err(LocateError::Unexpected(call.clone())),
-                        None => Ok((branch.thread, ChatStep::Run(user_message(client_history.user.clone())))),
-                    }
-                }
-                meaning @ (Recognised::Continues(_)
-                | Recognised::OnlyUser(_)
-                | Recognised::Answers { .. }
-                | Recognised::Unexpected(_)) => continue_thread(branch.thread, &branch.stored, meaning).await,
-            }
+            let meaning = recognise(&branch.stored, client_history, hints);
+            continue_thread(branch, meaning, client_history).await
         }
         Recognised::Foreign if stored.is_empty() => import(thread, client_history).await,
         Recognised::Branches { at: None, .. } | Recognised::Foreign => {
             let start = IsolatedStart { label: Some(LABEL.to_owned()), ..IsolatedStart::default() };
             import(session.create_isolated(start).await?, client_history).await
         }
-        meaning @ (Recognised::Continues(_)
-        | Recognised::OnlyUser(_)
-        | Recognised::Answers { .. }
-        | Recognised::Unexpected(_)
-        | Recognised::Retried(_)) => continue_thread(thread, &stored, meaning).await,
+        Recognised::Retried(turn) => Ok((thread, ChatStep::Replay(turn))),
+        Recognised::Continues { .. } | Recognised::Unexpected(_) => {
+            continue_thread(Candidate { thread, stored }, meaning, client_history).await
+        }
     }
 }
 
 async fn continue_thread(
-    thread: Thread,
-    stored: &StoredThread,
+    Candidate { thread, stored }: Candidate,
     meaning: Recognised,
-) -> Result<(Thread, ChatStep), LocateError> {
+    client_history: &ClientHistory,
+) -> Result<(Thread, ChatStep), Problem> {
     let step = match meaning {
-        Recognised::Continues(user) | Recognised::OnlyUser(user) => ChatStep::Run(user_message(user)),
-        Recognised::Answers { results, user } if user.is_empty() => ChatStep::Answer(results),
-        Recognised::Answers { results, user } => {
+        Recognised::Continues { results, user, .. } if user.is_empty() && !results.is_empty() => {
+            ChatStep::Answer(results)
+        }
+        Recognised::Continues { results, user, .. } => {
             // The user speaks instead of waiting: the turn that waits ends, but its calls have their results.
             let name = |id: &str| stored.waiting.iter().find(|it| it.id == id).map(|it| it.name.clone());
-            let parts = results.into_iter().map(|(call_id, output)| {
-                let name = name(&call_id).unwrap_or_default();
-                Part::ToolResult(ToolResult { call_id, name, output })
-            });
-            thread.add(vec![NewItem::from(Message::parts(Role::Tool, parts.collect()))]).await?;
+            if let Some(message) = results_message(&results, name) {
+                thread.add_messages(vec![message]).await?;
+            }
             ChatStep::Run(user_message(user))
         }
-        Recognised::Retried(turn) => ChatStep::Replay(turn),
-        Recognised::Unexpected(call) => return Err(LocateError::Unexpected(call)),
-        Recognised::Branches { .. } | Recognised::Foreign => ChatStep::Run(None),
+        Recognised::Unexpected(call) => return Err(unexpected(&call)),
+        // A copy ends where the list continues; in every other case the user's message is new there.
+        Recognised::Branches { .. } | Recognised::Foreign | Recognised::Retried(_) => {
+            match client_history.results.first() {
+                Some((call, _)) => return Err(unexpected(call)),
+                None => ChatStep::Run(user_message(client_history.user.clone())),
+            }
+        }
     };
     Ok((thread, step))
 }
 
 /// Takes over a conversation that was held elsewhere.
-async fn import(thread: Thread, client_history: &ClientHistory) -> Result<(Thread, ChatStep), LocateError> {
+async fn import(thread: Thread, client_history: &ClientHistory) -> Result<(Thread, ChatStep), Problem> {
+    let ClientHistory { known, results, user, .. } = client_history;
     if let Some(call) = client_history.unmatched_result() {
-        return Err(LocateError::Unexpected(call.to_owned()));
+        return Err(unexpected(call));
     }
-    let mut messages = client_history.known.clone();
-    let results = client_history.results.iter().map(|(call_id, output)| {
-        let (call_id, name) = (call_id.clone(), called(&client_history.known, call_id));
-        Part::ToolResult(ToolResult { call_id, name, output: output.clone() })
-    });
-    let results: Vec<Part> = results.collect();
-    if !results.is_empty() {
-        messages.push(Message::parts(Role::Tool, results));
-    }
+    let mut messages = known.clone();
+    messages.extend(results_message(results, |id| called(known, id)));
     if !messages.is_empty() {
         thread.add_messages(messages).await?;
     }
-    Ok((thread, ChatStep::Run(user_message(client_history.user.clone()))))
+    Ok((thread, ChatStep::Run(user_message(user.clone()))))
 }
 
-fn called(messages: &[Message], id: &str) -> String {
-    let mut calls = messages.iter().flat_map(|it| &it.content);
-    let found = calls.find_map(|it| match it {
+/// Returns a message with results, each with the name of its tool.
+fn results_message(
+    results: &[(String, ToolOutput)],
+    name: impl Fn(&str) -> Option<String>,
+) -> Option<Message> {
+    let result = |(call_id, output): &(String, ToolOutput)| {
+        let (call_id, name) = (call_id.clone(), name(call_id).unwrap_or_default());
+        Part::ToolResult(ToolResult { call_id, name, output: output.clone() })
+    };
+    (!results.is_empty()).then(|| Message::parts(Role::Tool, results.iter().map(result).collect()))
+}
+
+fn called(messages: &[Message], id: &str) -> Option<String> {
+    messages.iter().flat_map(|it| &it.content).find_map(|it| match it {
         Part::ToolCall(call) if call.id == id => Some(call.name.clone()),
         _ => None,
-    });
-    found.unwrap_or_default()
+    })
 }
 
 fn user_message(parts: Vec<Part>) -> Option<Message> {

@@ -17,7 +17,6 @@ mod handler;
 mod locate;
 mod models;
 mod recognise;
-mod replay;
 mod request;
 mod stored_thread;
 mod stream;

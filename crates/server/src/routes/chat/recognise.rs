@@ -98,16 +98,15 @@ pub(crate) struct Hints {
 /// How a list relates to a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Recognised {
-    /// It continues at the end of the thread, with a user message, if there is one.
-    Continues(Vec<Part>),
-    /// It contains only the user's next message.
-    OnlyUser(Vec<Part>),
-    /// It answers waiting calls, possibly with a user message.
-    Answers {
+    /// It continues at the end of the thread.
+    Continues {
         /// The results of calls that wait.
         results: Vec<(String, ToolOutput)>,
         /// The user's message.
         user: Vec<Part>,
+        /// Whether the list shows that it belongs to the thread; one that contains only the user's next message does
+        /// not.
+        is_sure: bool,
     },
     /// It was sent before, and had this turn.
     Retried(TurnNo),
@@ -128,58 +127,32 @@ impl Recognised {
     /// How well it fits: the best of several threads is taken.
     pub(crate) fn rank(&self) -> (u8, usize) {
         match self {
-            Recognised::Answers { .. } | Recognised::Retried(_) => (4, 0),
-            Recognised::Continues(_) => (3, 0),
+            Recognised::Retried(_) => (4, 0),
+            Recognised::Continues { results, .. } if !results.is_empty() => (4, 0),
+            Recognised::Continues { is_sure: true, .. } => (3, 0),
             Recognised::Branches { shared, .. } if *shared > 0 => (2, *shared),
-            Recognised::OnlyUser(_) => (1, 1),
+            Recognised::Continues { .. } => (1, 1),
             Recognised::Branches { .. } | Recognised::Unexpected(_) => (1, 0),
             Recognised::Foreign => (0, 0),
         }
     }
+
+    fn next_message(user: Vec<Part>, is_sure: bool) -> Self {
+        Recognised::Continues { results: Vec::new(), user, is_sure }
+    }
 }
 
 /// Matches a client's list with a thread.
-pub(crate) fn recognise(stored: &StoredThread, client_history: &ClientHistory, hints: Hints) -> Recognised {
-    if client_history.is_only_user() && !client_history.results.is_empty() {
-        return only_results(stored, client_history, hints);
-    }
-    if client_history.is_only_user() {
-        return only_user(stored, client_history, hints);
-    }
-    let stored_tokens = stored.tokens_known_to(&client_history.calls());
-    let align = Align { stored, stored_tokens: &stored_tokens, hints };
-    match (1..=stored_tokens.len()).rev().find(|position| align.ends_at(*position, &client_history.tokens)) {
-        Some(position) => align.behind(position, client_history),
-        None => Recognised::Foreign,
-    }
-}
-
-/// Matches results that come without their calls.
-fn only_results(stored: &StoredThread, client_history: &ClientHistory, hints: Hints) -> Recognised {
-    let newest = stored.turns.last().filter(|it| is_over(it.1)).map(|it| it.0);
-    let is_known = client_history.results.iter().all(|it| stored.answered.contains(&it.0));
-    match newest {
-        Some(turn) if hints.is_retry && is_known && stored.resumed_at.is_some() => Recognised::Retried(turn),
-        _ => answers(stored, client_history, |_| false),
-    }
-}
-
-/// Matches results at the end of a thread; `is_stored` tells which calls may already have their results.
-fn answers(
-    stored: &StoredThread,
-    client_history: &ClientHistory,
-    is_stored: impl Fn(&str) -> bool,
-) -> Recognised {
-    let is_waiting = |id: &str| stored.waiting.iter().any(|it| it.id == id);
-    let unexpected = client_history.results.iter().find(|it| !is_waiting(&it.0) && !is_stored(&it.0));
-    if let Some((call, _)) = unexpected {
-        return Recognised::Unexpected(call.clone());
-    }
-    let results: Vec<_> = client_history.results.iter().filter(|it| is_waiting(&it.0)).cloned().collect();
-    let user = client_history.user.clone();
-    match results.is_empty() {
-        true => Recognised::Continues(user),
-        false => Recognised::Answers { results, user },
+pub(crate) fn recognise(stored: &StoredThread, list: &ClientHistory, hints: Hints) -> Recognised {
+    let stored_tokens = stored.tokens_known_to(&list.calls());
+    let align = Align { stored, stored_tokens: &stored_tokens, list, hints };
+    match (list.is_only_user(), list.results.is_empty()) {
+        (true, true) => align.only_user(),
+        (true, false) => align.only_results(),
+        (false, _) => {
+            let found = (1..=stored_tokens.len()).rev().find(|position| align.ends_at(*position));
+            found.map_or(Recognised::Foreign, |position| align.behind(position))
+        }
     }
 }
 
@@ -188,45 +161,62 @@ fn is_over(status: TurnStatus) -> bool {
     matches!(status, TurnStatus::Completed | TurnStatus::Suspended)
 }
 
-fn only_user(stored: &StoredThread, client_history: &ClientHistory, hints: Hints) -> Recognised {
-    let user = || client_history.user.clone();
-    if stored.is_empty() {
-        return Recognised::Continues(user());
-    }
-    let stored_tokens = stored.tokens_known_to(&BTreeSet::new());
-    let align = Align { stored, stored_tokens: &stored_tokens, hints };
-    let n_turns = stored.turns.len();
-    if hints.resends || (n_turns == 1 && stored.is_whole) {
-        let behind = align.behind(0, client_history);
-        let is_other = matches!(behind, Recognised::Branches { .. }) && !align.says_again(0, client_history);
-        // One turn does not reveal whether a client sends everything; different text counts as a new message.
-        return if is_other && !hints.resends { Recognised::OnlyUser(user()) } else { behind };
-    }
-    let newest = stored_tokens.iter().rposition(|it| matches!(it.token, HistoryToken::User(_))).unwrap_or(0);
-    // A client that sends only new messages may repeat itself; two turns do not reveal yet whether it does.
-    let is_again = (hints.is_retry || n_turns <= 2) && align.says_again(newest, client_history);
-    if is_again { align.behind(newest, client_history) } else { Recognised::OnlyUser(user()) }
-}
-
 struct Align<'a> {
     stored: &'a StoredThread,
     stored_tokens: &'a [StoredToken],
+    list: &'a ClientHistory,
     hints: Hints,
 }
 
 impl Align<'_> {
-    /// Whether the known part ends at a position of the thread.
-    fn ends_at(&self, position: usize, known: &[HistoryToken]) -> bool {
-        let mut theirs = known.iter().rev();
-        let mut ours = self.stored_tokens[..position].iter().rev();
-        loop {
-            match (theirs.next(), ours.next()) {
-                (None, _) => return true,
-                (Some(_), None) => return !self.stored.is_whole,
-                (Some(theirs), Some(ours)) if self.is_same(theirs, ours) => {}
-                (Some(_), Some(_)) => return false,
+    /// Matches results that come without their calls.
+    fn only_results(&self) -> Recognised {
+        let newest = self.stored.turns.last().filter(|it| is_over(it.1)).map(|it| it.0);
+        let is_known = self.list.results.iter().all(|it| self.stored.answered.contains(&it.0));
+        match newest {
+            Some(turn) if self.hints.is_retry && is_known && self.stored.resumed_at.is_some() => {
+                Recognised::Retried(turn)
             }
+            _ => self.answers(|_| false),
         }
+    }
+
+    /// Matches results at the end of a thread; `is_stored` tells which calls may already have their results.
+    fn answers(&self, is_stored: impl Fn(&str) -> bool) -> Recognised {
+        let is_waiting = |id: &str| self.stored.waiting.iter().any(|it| it.id == id);
+        let unexpected = self.list.results.iter().find(|it| !is_waiting(&it.0) && !is_stored(&it.0));
+        if let Some((call, _)) = unexpected {
+            return Recognised::Unexpected(call.clone());
+        }
+        let results = self.list.results.iter().filter(|it| is_waiting(&it.0)).cloned().collect();
+        Recognised::Continues { results, user: self.list.user.clone(), is_sure: true }
+    }
+
+    fn only_user(&self) -> Recognised {
+        let next_message = |is_sure| Recognised::next_message(self.list.user.clone(), is_sure);
+        if self.stored.is_empty() {
+            return next_message(true);
+        }
+        let n_turns = self.stored.turns.len();
+        if self.hints.resends || (n_turns == 1 && self.stored.is_whole) {
+            let behind = self.behind(0);
+            let is_other = matches!(behind, Recognised::Branches { .. }) && !self.says_again(0);
+            // One turn does not reveal whether a client sends everything; different text counts as a new message.
+            return if is_other && !self.hints.resends { next_message(false) } else { behind };
+        }
+        let is_user = |it: &StoredToken| matches!(it.token, HistoryToken::User(_));
+        let newest = self.stored_tokens.iter().rposition(is_user).unwrap_or(0);
+        // A client that sends only new messages may repeat itself; two turns do not reveal yet whether it does.
+        let is_again = (self.hints.is_retry || n_turns <= 2) && self.says_again(newest);
+        if is_again { self.behind(newest) } else { next_message(false) }
+    }
+
+    /// Whether the known part ends at a position of the thread.
+    fn ends_at(&self, position: usize) -> bool {
+        let ours = self.stored_tokens[..position].iter().rev();
+        let both = self.list.tokens.iter().rev().zip(ours);
+        let n_shared = both.take_while(|(theirs, ours)| self.is_same(theirs, ours)).count();
+        n_shared == self.list.tokens.len() || (n_shared == position && !self.stored.is_whole)
     }
 
     fn is_same(&self, theirs: &HistoryToken, ours: &StoredToken) -> bool {
@@ -247,59 +237,48 @@ impl Align<'_> {
         }
     }
 
+    fn is_newest(&self, turn: TurnNo) -> bool {
+        self.stored.turns.last().is_some_and(|it| it.0 == turn)
+    }
+
     /// Matches the new part at a position.
-    fn behind(&self, position: usize, client_history: &ClientHistory) -> Recognised {
-        let at = position.checked_sub(1).map(|it| self.stored_tokens[it].after);
-        let Some(next) = self.stored_tokens.get(position) else { return self.at_the_end(client_history) };
-        if let Some(turn) = self.is_retry_of(position, client_history) {
-            return Recognised::Retried(turn);
-        }
-        match self.rest_after_broken(next, client_history) {
-            Some(rest) => Recognised::Continues(rest),
-            None => Recognised::Branches { at, shared: position },
-        }
-    }
-
-    fn at_the_end(&self, client_history: &ClientHistory) -> Recognised {
-        answers(self.stored, client_history, |call| self.stored.answered.contains(call))
-    }
-
-    /// Returns the turn that the same request had before, if the request is marked as a retry and the turn has an
-    /// outcome.
-    fn is_retry_of(&self, position: usize, client_history: &ClientHistory) -> Option<TurnNo> {
-        let turn = self.stored_tokens.get(position)?.turn;
-        let is_newest = self.stored.turns.last().is_some_and(|it| it.0 == turn);
-        let came_to_something = is_over(self.stored.status(turn));
+    fn behind(&self, position: usize) -> Recognised {
+        let before = position.checked_sub(1).map(|it| &self.stored_tokens[it]);
+        let Some(next) = self.stored_tokens.get(position) else {
+            return self.answers(|call| self.stored.answered.contains(call));
+        };
         // The client has sent no results since, so the answer is the end of the turn.
-        let behind = position.checked_sub(1).map(|it| &self.stored_tokens[it]).filter(|it| it.turn == turn);
-        let is_last = self.stored.resumed_at == behind.map(|it| it.after);
-        let is_same = self.hints.is_retry && is_newest && came_to_something && is_last;
-        (is_same && self.says_again(position, client_history)).then_some(turn)
+        let in_turn = before.filter(|it| it.turn == next.turn).map(|it| it.after);
+        let is_last = self.is_newest(next.turn) && self.stored.resumed_at == in_turn;
+        let has_outcome = is_over(self.stored.status(next.turn));
+        if self.hints.is_retry && is_last && has_outcome && self.says_again(position) {
+            return Recognised::Retried(next.turn);
+        }
+        match self.rest_after_broken(next) {
+            Some(rest) => Recognised::next_message(rest, true),
+            None => Recognised::Branches { at: before.map(|it| it.after), shared: position },
+        }
     }
 
     /// Whether the new part repeats what was said at a position.
-    fn says_again(&self, position: usize, client_history: &ClientHistory) -> bool {
+    fn says_again(&self, position: usize) -> bool {
         let Some(next) = self.stored_tokens.get(position) else { return false };
+        let ClientHistory { results, user, .. } = self.list;
         match &next.token {
-            HistoryToken::User(_) => {
-                client_history.results.is_empty()
-                    && self.is_same(&HistoryToken::user(&client_history.user), next)
-            }
+            HistoryToken::User(_) => results.is_empty() && self.is_same(&HistoryToken::user(user), next),
             // Only results bring a turn on.
-            HistoryToken::Said(_) | HistoryToken::Call(_) => {
-                client_history.user.is_empty() && !client_history.results.is_empty()
-            }
+            HistoryToken::Said(_) | HistoryToken::Call(_) => user.is_empty() && !results.is_empty(),
         }
     }
 
     /// Returns the user's text beyond the newest turn, if that turn broke off and the client received nothing of it.
-    fn rest_after_broken(&self, next: &StoredToken, client_history: &ClientHistory) -> Option<Vec<Part>> {
-        let HistoryToken::User(before) = &next.token else { return None };
-        let is_newest = self.stored.turns.last().is_some_and(|it| it.0 == next.turn);
-        if !(is_newest && self.is_broken(next.turn)) {
+    fn rest_after_broken(&self, next: &StoredToken) -> Option<Vec<Part>> {
+        let (HistoryToken::User(before), HistoryToken::User(said)) =
+            (&next.token, HistoryToken::user(&self.list.user))
+        else {
             return None;
-        }
-        let HistoryToken::User(said) = HistoryToken::user(&client_history.user) else { return None };
-        said.strip_prefix(before.as_slice()).filter(|it| !it.is_empty()).map(<[Part]>::to_vec)
+        };
+        let rest = said.strip_prefix(before.as_slice()).filter(|it| !it.is_empty())?;
+        (self.is_newest(next.turn) && self.is_broken(next.turn)).then(|| rest.to_vec())
     }
 }

@@ -15,11 +15,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::answer::{CompletionResult, StreamedText};
+use super::answer::{CompletionResult, StreamedText, replayed};
 use super::errors::document;
 use super::locate::{ChatStep, locate, recent};
 use super::recognise::{ClientHistory, Hints};
-use super::replay::replayed;
 use super::request::ChatRequest;
 use super::stored_thread::{HistoryToken, StoredThread, join, tokenize};
 

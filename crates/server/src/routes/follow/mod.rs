@@ -9,6 +9,7 @@ mod scope;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,14 +62,6 @@ pub(crate) struct Follow {
     look_again: Option<Instant>,
     heartbeat: Duration,
     last_sent: Instant,
-}
-
-/// Why a connection woke up.
-enum Woken {
-    /// There may be something to tell.
-    News,
-    Heartbeat,
-    Stop,
 }
 
 impl Follow {
@@ -139,11 +132,8 @@ impl Follow {
                 self.is_over = true;
                 continue;
             }
-            match self.wait(streamed).await {
-                Woken::News => {}
-                Woken::Heartbeat if self.is_gone().await => return None,
-                Woken::Heartbeat => return Some(Bytes::from_static(ALIVE)),
-                Woken::Stop => return None,
+            if let ControlFlow::Break(last) = self.wait(streamed).await {
+                return last;
             }
         }
     }
@@ -225,7 +215,8 @@ impl Follow {
         }
     }
 
-    async fn wait(&mut self, streamed: Notified<'_>) -> Woken {
+    /// Waits until there may be something to tell, until a sign of life is due, or until the server stops.
+    async fn wait(&mut self, streamed: Notified<'_>) -> ControlFlow<Option<Bytes>> {
         let changed = self.changed.get_or_insert_with(|| {
             let (store, session) = (Arc::clone(self.app.store()), self.session.clone());
             let after = self.follower.number();
@@ -239,7 +230,7 @@ impl Follow {
         };
         tokio::select! {
             biased;
-            () = streamed => return Woken::News,
+            () = streamed => return ControlFlow::Continue(()),
             grown = changed => {
                 self.changed = None;
                 self.look_again = self.scope.may_run_elsewhere().then(|| Instant::now() + LOOK_AGAIN);
@@ -249,11 +240,14 @@ impl Follow {
             }
             () = self.scope.settled() => {}
             () = look_again => self.look_again = None,
-            () = tokio::time::sleep_until(self.last_sent + self.heartbeat) => return Woken::Heartbeat,
-            () = self.app.stop.cancelled() => return Woken::Stop,
+            () = tokio::time::sleep_until(self.last_sent + self.heartbeat) => {
+                let is_gone = self.is_gone().await;
+                return ControlFlow::Break((!is_gone).then(|| Bytes::from_static(ALIVE)));
+            }
+            () = self.app.stop.cancelled() => return ControlFlow::Break(None),
         }
         self.is_stale = true;
-        Woken::News
+        ControlFlow::Continue(())
     }
 
     /// Returns when what is followed was created; nothing if it is not there.
