@@ -11,7 +11,7 @@ use contexture_compose::{
 use contexture_knowledge::grounding::{
     CitationRule, GroundingRules, KnownEvidence, QuoteRule, cards as evidence_cards, check,
 };
-use contexture_message::counter_for;
+use contexture_message::{Message, Part, Role, counter_for};
 use serde_json::{Value, json};
 
 use crate::base::KnowledgeBase;
@@ -164,8 +164,16 @@ impl Grounding {
     /// Returns the check of citations, for prompts that are composed by hand.
     pub fn as_constraint(&self) -> Constraint {
         let (owner, rules) = (self.owner(), self.rules);
+        let must_search = self.inject == Inject::Tool && rules.citations == CitationRule::Required;
+        let searches: Vec<String> = match must_search {
+            true => self.search.bases.iter().map(tools::search_name).collect(),
+            false => Vec::new(),
+        };
         constraint(self.owner(), move |answer: Checked| {
-            let outcome = outcome(&answer, &owner, &rules);
+            let outcome = match is_unsearched(&answer.pass, &searches) {
+                true => unsearched(&searches),
+                false => outcome(&answer, &owner, &rules),
+            };
             async { outcome }
         })
     }
@@ -215,11 +223,35 @@ impl Grounding {
             let source = Some(Source::Noted(Arc::from(owner.as_str())));
             contribution.pieces.push(Piece { detail, source, ..Piece::new("") });
         }
+        // A hit that is left out is no reason to leave out its card.
+        let shown = contribution.pieces.iter().filter(|it| it.excluded.is_none());
         let found: BTreeSet<String> =
-            contribution.pieces.iter().filter_map(|it| Some(it.evidence.as_ref()?.chunk.clone())).collect();
+            shown.filter_map(|it| Some(it.evidence.as_ref()?.chunk.clone())).collect();
         contribution.pieces.extend(cards::pieces(&call, &self.search.bases, &found).await);
         Ok(contribution)
     }
+}
+
+/// Whether none of these tools was called in the turn, though the answer must rest on what they find. Evidence of
+/// earlier turns can be cited without another search.
+fn is_unsearched(pass: &Pass, searches: &[String]) -> bool {
+    let messages = &pass.request().messages;
+    let was_called = messages.iter().flat_map(|it| &it.content).any(|it| match it {
+        Part::ToolCall(call) => searches.contains(&call.name),
+        Part::Text { .. }
+        | Part::Image(_)
+        | Part::File(_)
+        | Part::Thinking(_)
+        | Part::ToolResult(_)
+        | Part::Evidence(_) => false,
+    });
+    !searches.is_empty() && !was_called
+}
+
+fn unsearched(searches: &[String]) -> CheckOutcome {
+    let names = searches.join("`, `");
+    let feedback = include_str!("templates/search_missing.txt").trim_end().replacen("{tools}", &names, 1);
+    CheckOutcome { feedback: Some(feedback), ..CheckOutcome::default() }
 }
 
 /// Checks an answer. The report has the evidence cards: it is recorded with the turn, where no summary reaches it.
@@ -240,7 +272,18 @@ fn outcome(answer: &Checked, owner: &str, rules: &GroundingRules) -> CheckOutcom
 fn query_of(pass: &Pass, owner: &str) -> String {
     let own = pass.segments().iter().filter(|it| it.source.to_string() == owner);
     let query = own.filter_map(|it| it.detail.as_ref()?.get("query").and_then(Value::as_str)).next();
-    query.unwrap_or_default().to_owned()
+    let asked =
+        || pass.request().messages.iter().rev().find(|it| it.role == Role::User).map(|it| visible_text(it));
+    query.map(str::to_owned).or_else(asked).unwrap_or_default()
+}
+
+/// Returns what a user wrote, without the hidden context behind it.
+fn visible_text(message: &Message) -> String {
+    let first = message.content.iter().find_map(|it| match it {
+        Part::Text { text, .. } => Some(text.clone()),
+        _ => None,
+    });
+    first.unwrap_or_default()
 }
 
 /// An entry under its id in the prompt.

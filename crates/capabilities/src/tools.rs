@@ -48,7 +48,7 @@ struct SourceArguments {
     chunk: Option<String>,
     /// The first character to read; by default the start of the chunk or of the document.
     from: Option<u64>,
-    /// How many characters to read at most; 4000 if absent.
+    /// How many characters to read, in whole passages; 4000 if absent.
     max: Option<u64>,
 }
 
@@ -87,7 +87,7 @@ fn search_tool(base: &KnowledgeBase, scope: &Scope) -> Tool {
             Ok::<_, BoxError>(results(&found.hits, notes))
         }
     };
-    tool(name(base, "Search"), described(SEARCH, base), search).to_model_output(output)
+    tool(search_name(base), described(SEARCH, base), search).to_model_output(output)
 }
 
 fn source_tool(base: &KnowledgeBase, scope: &Scope) -> Tool {
@@ -119,7 +119,10 @@ fn target(base: &KnowledgeBase, arguments: &SourceArguments) -> Result<ReadTarge
     };
     match (&arguments.chunk, &arguments.source) {
         (Some(chunk), _) => Ok(ReadTarget::Chunk(bare(chunk))),
-        (None, Some(source)) => Ok(ReadTarget::Document(source.clone())),
+        // Files are shown with their origin, `file:refunds.md`.
+        (None, Some(source)) => {
+            Ok(ReadTarget::Document(source.strip_prefix("file:").unwrap_or(source).to_owned()))
+        }
         (None, None) => Err("`source` or `chunk` is needed".into()),
     }
 }
@@ -135,6 +138,11 @@ fn output(value: &Value) -> ToolOutput {
     };
     let notes = notes.into_iter().map(Part::text);
     ToolOutput::Content(evidence.into_iter().map(Part::Evidence).chain(notes).collect())
+}
+
+/// Returns the name of the tool that searches a base.
+pub(crate) fn search_name(base: &KnowledgeBase) -> String {
+    name(base, "Search")
 }
 
 /// Returns the name of a tool. A base may have characters that no tool can have, and a longer name.

@@ -201,6 +201,11 @@ impl Knowledge {
             made.insert(name.clone(), now);
         }
         let bases: Bases = made.values().map(|it| it.handle.clone()).collect();
+        let (own_host, own_embedder) = (Arc::clone(&host), config.embedder.clone());
+        let bases = bases.or_else(move |name| {
+            let base = ProjectBase::own(BaseId::parse(name).ok()?, &own_host, &own_embedder);
+            Some(KnowledgeBase::with_access(name, None, Arc::new(Shared(Arc::new(base)))))
+        });
         let all: Vec<KnowledgeBase> = bases.iter().cloned().collect();
         Self { host, bases, made, catalogue: catalogue(&all), embedder: config.embedder.clone() }
     }
@@ -218,17 +223,7 @@ impl Knowledge {
 
     /// Returns the base with that name. One that neither a folder nor the configuration names is the tenant's own.
     pub(crate) fn base(&self, id: &BaseId) -> Arc<ProjectBase> {
-        let unnamed = || {
-            Arc::new(ProjectBase {
-                id: id.clone(),
-                config: BaseConfig::default(),
-                embedder: self.embedder.clone(),
-                folder: None,
-                host: Arc::clone(&self.host),
-                synced: Mutex::default(),
-                asked: Default::default(),
-            })
-        };
+        let unnamed = || Arc::new(ProjectBase::own(id.clone(), &self.host, &self.embedder));
         self.made.get(id.as_str()).map_or_else(unnamed, |it| Arc::clone(&it.base))
     }
 
@@ -305,6 +300,19 @@ impl BaseAccess for Shared {
 }
 
 impl ProjectBase {
+    /// Returns a base that neither a folder nor the configuration names.
+    fn own(id: BaseId, host: &Arc<Host>, embedder: &EmbedderConfig) -> Self {
+        Self {
+            id,
+            config: BaseConfig::default(),
+            embedder: embedder.clone(),
+            folder: None,
+            host: Arc::clone(host),
+            synced: Mutex::default(),
+            asked: Default::default(),
+        }
+    }
+
     /// Returns where the documents are that a tenant finds under this name.
     pub fn home(&self, tenant: &Tenant) -> BaseHome {
         let key = |tenant: Tenant| BaseKey { tenant, base: self.id.clone() };
@@ -333,7 +341,8 @@ impl ProjectBase {
         Indexer::new(ports, ChunkConfig { tokens: self.config.chunk_tokens })
     }
 
-    fn converter(&self) -> Option<Arc<dyn Converter>> {
+    /// Returns the converter of the configuration for files that are no text.
+    pub fn converter(&self) -> Option<Arc<dyn Converter>> {
         let (program, arguments) = self.config.converter.split_first()?;
         Some(Arc::new(CommandConverter::new(program, arguments.to_vec())))
     }

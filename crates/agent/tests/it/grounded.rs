@@ -69,7 +69,7 @@ async fn a_failing_citation_has_the_answer_made_again_with_the_complaint() {
     - The answer's citations do not hold:
       - [handbook:99] was not given to you.
       - 0 of 1 sentences cite what you were given; at least 1 must.
-    Answer again from the evidence. Cite only chunks that you were given, by their ids in brackets. Copy quotes, numbers, dates, identifiers and URLs exactly. If the evidence does not say something, leave it out or say that it is not known.
+    Answer again from the evidence. Cite only chunks that you were given, by their ids in brackets. Copy quotes, numbers, dates, identifiers and URLs exactly. If the evidence does not say something, leave it out, or say that it is not known and write [none] behind it.
 
     Write the whole answer again so that it meets all of them. Do not mention this message.
     ");

@@ -28,7 +28,7 @@ async fn in_context_a_wrong_answer_is_made_again_and_the_outcome_has_citations_a
     insta::assert_snapshot!(model.requests()[0].messages[0].joined_text(), @r"
     Help.
 
-    Answer from the evidence that you are given. Cite it behind each statement by its id in brackets, as in [handbook:12]. Cite only ids that you were given. Copy numbers, dates, identifiers and URLs exactly. If the evidence does not say something, say that it is not known. Words in quotation marks beside a citation must be copied exactly from it.
+    Answer from the evidence that you are given. Cite it behind each statement by its id in brackets, as in [handbook:12]. Cite only ids that you were given. Copy numbers, dates, identifiers and URLs exactly. If the evidence does not say something, say that it is not known and write [none] behind it. Words in quotation marks beside a citation must be copied exactly from it.
     ");
     let complaint = model.requests()[1].messages.last().unwrap().joined_text();
     assert!(complaint.contains("[handbook:9] was not given to you"), "{complaint}");
@@ -103,4 +103,35 @@ async fn rules_decide_what_is_asked_for_and_checked() {
     let outcome = agent.run(&prompt, &stage.thread, RunRequest::user("How long?")).outcome().await.unwrap();
     assert_eq!(outcome.citations[0].quote.as_deref(), Some("take 30 days"));
     assert_eq!(model.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn in_tool_mode_an_answer_without_a_search_is_made_again() {
+    let (stage, base) = (Stage::new().await, handbook());
+    let model = script([
+        says("30 days."),
+        calls("handbookSearch", json!({"query": "refunds", "top_k": 1})),
+        says("30 days [handbook:1]."),
+    ]);
+    let agent = agent(&model).build().unwrap();
+    let run = agent.run(&prompt(&base, Inject::Tool), &stage.thread, RunRequest::user("How long?"));
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(outcome.citations[0].chunk, "handbook:1");
+    let complaint = model.requests()[1].messages.last().unwrap().joined_text();
+    assert!(complaint.contains("Call `handbookSearch` before you answer"), "{complaint}");
+}
+
+#[tokio::test]
+async fn a_source_is_read_as_results_name_it() {
+    let (stage, base) = (Stage::new().await, handbook());
+    let model = script([
+        calls("handbookGetSource", json!({"source": "file:1.md"})),
+        calls("handbookSearch", json!({"query": "refunds", "top_k": 1})),
+        says("30 days [handbook:1]."),
+    ]);
+    let agent = agent(&model).build().unwrap();
+    let run = agent.run(&prompt(&base, Inject::Tool), &stage.thread, RunRequest::user("How long?"));
+    run.outcome().await.unwrap();
+    let read = format!("{:?}", model.requests()[1].messages.last().unwrap());
+    assert!(read.contains("Refunds take 30 days."), "{read}");
 }

@@ -14,9 +14,13 @@ use crate::setup::store::{Missing, Place, open_all};
 
 /// Lets the bases of a project use a store, and HTTP for embedders and search engines.
 pub(crate) fn provide(project: &Project, store: Arc<dyn SourceIndex>) -> Result<(), Failure> {
+    provide_ports(project, Some(store))
+}
+
+fn provide_ports(project: &Project, store: Option<Arc<dyn SourceIndex>>) -> Result<(), Failure> {
     let http = http(&Models::of(project.config(), models::variable)?)?;
     project.provide_knowledge(KnowledgePorts {
-        store: Some(store),
+        store,
         http: Some(http),
         clock: Some(contexture::engine().clock),
         ..project.knowledge_ports()
@@ -31,8 +35,11 @@ pub(crate) async fn provide_existing(project: &Project, place: &Place) -> Result
         Place::Sqlite(path) => path.exists(),
         Place::Postgres(_) => true,
     };
-    if project.knowledge().is_empty() || !exists {
+    if project.knowledge().is_empty() {
         return Ok(());
+    }
+    if !exists {
+        return provide_ports(project, None);
     }
     provide(project, open_all(place, Missing::Refuse).await?.sources)
 }

@@ -10,6 +10,9 @@
 //! 4. Enough sentences have a citation.
 //! 5. Nothing cited was cut away by the budget.
 //!
+//! A sentence that ends with `[none]` says that the evidence does not tell: it needs no citation. A mark that stands alone,
+//! in a paragraph or an item of a list of its own, belongs to the sentence before it.
+//!
 //! A quotation of fewer than three words that is not in the chunk is taken for emphasis, not for a quote. An ellipsis
 //! splits a quote in two. What the provider's own tools found is not evidence of the pass; it is neither checked nor
 //! counted.
@@ -152,7 +155,7 @@ impl<'a> Check<'a> {
         let is_known = |id: &str| known.find(id).is_some() || known.dropped.iter().any(|it| it == id);
         let code = code(answer);
         let marks = marks(answer, &code, &is_known);
-        let sentences = sentences(answer, &code, &marks);
+        let sentences = with_lone_marks(answer, sentences(answer, &code, &marks), &marks);
         let mut sources = BTreeMap::new();
         for evidence in &known.sent {
             sources.entry(evidence.chunk.as_str()).or_insert_with(|| SourceText::new(evidence));
@@ -208,7 +211,9 @@ impl<'a> Check<'a> {
     fn text(&mut self) {
         let marks = std::mem::take(&mut self.marks);
         for group in self.groups(&marks) {
-            self.group(&marks[group.clone()], self.quoted_before(&marks, group.start));
+            let mut beside = self.quoted_before(&marks, group.start);
+            beside.extend(self.quoted_behind(&marks, group.end));
+            self.group(&marks[group], beside);
         }
         self.marks = marks;
     }
@@ -278,6 +283,17 @@ impl<'a> Check<'a> {
         let before = idx.checked_sub(1).map_or(0, |it| marks[it].span.end);
         let start = before.max(sentence.start);
         quotations(self.answer, start..mark.start.max(start))
+    }
+
+    /// Returns the quotations behind the last mark of a sentence, as in `[handbook:12] says "within 30 days"`.
+    fn quoted_behind(&self, marks: &[Mark], end: usize) -> Vec<Span> {
+        let Some(last) = end.checked_sub(1).and_then(|it| marks.get(it)) else { return Vec::new() };
+        let Some(sentence) = self.sentence_at(last.span.start) else { return Vec::new() };
+        let is_last = marks.get(end).is_none_or(|it| it.span.start >= sentence.end);
+        match is_last {
+            true => quotations(self.answer, last.span.end.min(sentence.end)..sentence.end),
+            false => Vec::new(),
+        }
     }
 
     fn sentence_at(&self, at: usize) -> Option<Span> {
@@ -389,8 +405,7 @@ impl<'a> Check<'a> {
         let (cited, sentences) = (self.n_cited(), self.sentences.len());
         let share = self.rules.min_coverage.clamp(0.0, 1.0);
         // A share of a number of sentences is never negative and far below the limit of the type.
-        let needed =
-            ((share * sentences as f64).ceil() as usize).max(usize::from(is_required)).min(sentences);
+        let needed = ((share * sentences as f64).ceil() as usize).max(usize::from(is_required));
         let is_short = cited < needed && (is_required || self.rules.min_coverage > 0.0);
         if is_short && !self.known.sent.is_empty() {
             let at = Span { start: 0, end: self.answer.len() };
@@ -399,7 +414,8 @@ impl<'a> Check<'a> {
     }
 
     fn n_cited(&self) -> usize {
-        self.sentences.iter().filter(|it| !self.chunks_of(**it).is_empty()).count()
+        let is_cited = |it: &Span| !self.chunks_of(*it).is_empty() || says_none(self.answer, *it);
+        self.sentences.iter().filter(|it| is_cited(it)).count()
     }
 
     fn finish(mut self) -> Grounded {
@@ -411,6 +427,27 @@ impl<'a> Check<'a> {
         let report = Report { passed: faults.is_empty(), sentences, cited, coverage, faults };
         Grounded { citations: self.citations, report }
     }
+}
+
+/// What stands behind a sentence that says that the evidence does not tell.
+const NONE: &str = "[none]";
+
+fn says_none(answer: &str, sentence: Span) -> bool {
+    sentence.of(answer).is_some_and(|it| it.to_lowercase().contains(NONE))
+}
+
+/// Adds sentences that are nothing but marks to the sentence before them.
+fn with_lone_marks(answer: &str, sentences: Vec<Span>, marks: &[Mark]) -> Vec<Span> {
+    let mut joined: Vec<Span> = Vec::new();
+    for sentence in sentences {
+        let has_words =
+            without_marks(answer, sentence, marks).replace(NONE, "").contains(char::is_alphanumeric);
+        match joined.last_mut() {
+            Some(last) if !has_words => last.end = sentence.end,
+            _ => joined.push(sentence),
+        }
+    }
+    joined
 }
 
 fn overlaps(a: Span, b: Span) -> bool {

@@ -137,7 +137,7 @@ pub(super) fn facts(text: &str) -> Vec<Fact> {
 fn word_facts(start: usize, word: &str, facts: &mut Vec<Fact>) {
     let fact = |value: Value| Fact { span: Span { start, end: start + word.len() }, value };
     let lower = Normal::new(word).as_str().to_lowercase();
-    if ["http://", "https://", "www."].iter().any(|it| lower.starts_with(it)) {
+    if ["http://", "https://", "www."].iter().any(|it| lower.starts_with(it)) || is_bare_url(&lower) {
         return facts.push(fact(Value::Url(lower.trim_end_matches('/').to_owned())));
     }
     let name = word.trim_matches('`');
@@ -152,7 +152,21 @@ fn word_facts(start: usize, word: &str, facts: &mut Vec<Fact>) {
     }
 }
 
-/// Whether a word is a name: it has an underscore, an address, or letters before or between digits.
+/// Whether a word is a host with a path: `example.com/docs`. A path alone, such as `and/or`, has no dot in front.
+fn is_bare_url(word: &str) -> bool {
+    word.split_once('/').is_some_and(|(host, path)| {
+        let is_label =
+            |it: &str| !it.is_empty() && it.chars().all(|it| it.is_ascii_alphanumeric() || it == '-');
+        let ends_in_letters = host
+            .rsplit('.')
+            .next()
+            .is_some_and(|it| it.len() > 1 && it.chars().all(|it| it.is_ascii_alphabetic()));
+        !path.is_empty() && host.contains('.') && host.split('.').all(is_label) && ends_in_letters
+    })
+}
+
+/// Whether a word is a name: it has an underscore, an address, a capital after a small letter (`getUser`), or letters
+/// before or between digits.
 fn is_identifier(word: &str) -> bool {
     let has = |test: fn(char) -> bool| word.chars().any(test);
     // Scripts without spaces join whole sentences to one word.
@@ -161,13 +175,18 @@ fn is_identifier(word: &str) -> bool {
         return false;
     }
     let is_joined = word.trim_matches('_').contains('_') || word.contains("::");
+    // `PostgreSQL` is a name too, but one that answers may know by themselves.
+    let is_camel = word.starts_with(|it: char| it.is_ascii_lowercase())
+        && word.len() > 5
+        && word.chars().all(|it| it.is_ascii_alphanumeric())
+        && has(|it| it.is_ascii_uppercase());
     let is_address = word.split_once('@').is_some_and(|(name, host)| !name.is_empty() && host.contains('.'));
     // Digits with a unit behind each run, such as `30km` or `9am-5pm`, are numbers.
     let is_quantity = word.split(|it: char| !it.is_alphanumeric() && !".,".contains(it)).all(|it| {
         let unit = it.trim_start_matches(|it: char| it.is_ascii_digit() || ".,".contains(it));
         unit.chars().all(char::is_alphabetic) && (unit.len() < it.len() || it.is_empty())
     });
-    is_joined || is_address || (has(|it| it.is_ascii_digit()) && !is_quantity)
+    is_joined || is_camel || is_address || (has(|it| it.is_ascii_digit()) && !is_quantity)
 }
 
 /// Returns the words of a text without the punctuation around them. A narrow space inside a number does not end it.

@@ -32,10 +32,10 @@ fn filled(template: &str, values: &[(&str, &Value)]) -> Result<String, BoxError>
     Ok(Template::parse(template)?.render(&Globals::new(values), &RenderConfig::strict())?)
 }
 
-/// Asks for a better query.
+/// Asks for a better query. An empty answer leaves it as it is.
 pub(super) async fn rewrite(model: &dyn AskModel, query: &str) -> Result<Vec<String>, BoxError> {
     let answer = model.ask(filled(REWRITE, &[("query", &json!(query))])?).await?;
-    Ok(lines(&answer).take(1).collect())
+    Ok(vec![lines(&answer).next().unwrap_or_else(|| query.to_owned())])
 }
 
 /// Asks for several queries.

@@ -16,7 +16,8 @@ pub struct BaseConfig {
     pub description: Option<String>,
     /// The language of the documents, for stop words and stems.
     pub language: Language,
-    /// The size of a chunk, in tokens.
+    /// The size of a chunk, in tokens, at least 16.
+    #[serde(deserialize_with = "chunk_tokens")]
     pub chunk_tokens: usize,
     /// `local`, or the settings of a search engine.
     pub retriever: RetrieverConfig,
@@ -39,6 +40,16 @@ impl Default for BaseConfig {
             converter: Vec::new(),
         }
     }
+}
+
+/// Smaller chunks are fragments of sentences.
+const MIN_CHUNK_TOKENS: usize = 16;
+
+fn chunk_tokens<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let tokens = usize::deserialize(deserializer)?;
+    let fault =
+        || D::Error::custom(format!("`chunk_tokens` is {tokens}; it must be at least {MIN_CHUNK_TOKENS}"));
+    if tokens < MIN_CHUNK_TOKENS { Err(fault()) } else { Ok(tokens) }
 }
 
 fn ranking<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RankConfig, D::Error> {

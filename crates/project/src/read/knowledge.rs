@@ -1,5 +1,7 @@
 //! Reads the entries that search knowledge bases: `retriever`, `pipeline` and `grounding`.
 
+use std::num::NonZeroUsize;
+
 use contexture_capabilities as capabilities;
 use contexture_capabilities::{Grounding, Inject, KnowledgeBase, Retrieval};
 use contexture_compose::{Entry, OnError, Priority};
@@ -58,7 +60,7 @@ macro_rules! search_fields {
             $($field: $type,)*
             id: Field<Word>,
             query: Option<Raw>,
-            top_k: Field<usize>,
+            top_k: Field<NonZeroUsize>,
             min_score: Field<f64>,
             inject: Field<Inject>,
             priority: Field<Priority>,
@@ -70,7 +72,7 @@ macro_rules! search_fields {
                 SearchFields {
                     id: reader.id(&self.id).map(|(id, _)| id),
                     query: self.query.take(),
-                    top_k: self.top_k.value.take(),
+                    top_k: self.top_k.value.take().map(NonZeroUsize::get),
                     min_score: self.min_score.value.take(),
                     inject: self.inject.value.take(),
                     priority: self.priority.value.take(),
@@ -88,8 +90,24 @@ search_fields!(GroundingFields {
     retriever: Option<Raw>,
     citations: Field<CitationRule>,
     quotes: Field<QuoteRule>,
-    min_coverage: Field<f64>,
+    min_coverage: Field<Share>,
 });
+
+/// A number from 0 to 1.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "f64")]
+struct Share(f64);
+
+impl TryFrom<f64> for Share {
+    type Error = String;
+
+    fn try_from(value: f64) -> Result<Self, String> {
+        match (0.0..=1.0).contains(&value) {
+            true => Ok(Self(value)),
+            false => Err(format!("{value} is not from 0 to 1")),
+        }
+    }
+}
 
 /// What every entry can say about its search.
 #[derive(Default)]
@@ -223,12 +241,23 @@ pub(crate) fn grounding<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entry {
     let mut entry: Grounding = configured!(reader, entry, search);
     entry = fields.citations.value.into_iter().fold(entry, |entry, it| entry.citations(it));
     entry = fields.quotes.value.into_iter().fold(entry, |entry, it| entry.quotes(it));
-    entry = fields.min_coverage.value.into_iter().fold(entry, |entry, it| entry.min_coverage(it));
+    entry = fields.min_coverage.value.into_iter().fold(entry, |entry, it| entry.min_coverage(it.0));
     entry.into()
 }
 
 fn bases<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Vec<KnowledgeBase> {
-    at.items().iter().filter_map(|it| base(reader, it)).collect()
+    if at.items().is_empty() {
+        reader.problem(at.invalid("no base is named"));
+    }
+    let mut bases: Vec<KnowledgeBase> = Vec::new();
+    for item in at.items() {
+        let Some(base) = base(reader, &item) else { continue };
+        match bases.iter().any(|it| it.name() == base.name()) {
+            true => reader.problem(item.invalid(&format!("`{}` is named twice", base.name()))),
+            false => bases.push(base),
+        }
+    }
+    bases
 }
 
 /// Finds a base by its name.

@@ -65,10 +65,10 @@ impl From<IndexError> for Problem {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NewBase {
-    /// What the base is about, for catalogues; by default what the project's configuration says.
+    /// What the base is about, for catalogues; by default as before, or what the project's configuration says.
     #[schemars(length(max = 1000))]
     description: Option<String>,
-    /// The language of the documents, for stop words and stems; by default what the configuration says, or `english`.
+    /// The language of the documents, for stop words and stems; by default as before, or what the configuration says.
     /// Documents that were added before it changed have to be added again.
     language: Option<Language>,
 }
@@ -437,7 +437,9 @@ pub(crate) async fn put(
 ) -> Result<Json<BaseView>, Problem> {
     let found = Found::writable(&access, &id)?;
     within("description", new.description.as_deref(), MAX_LABEL)?;
-    let usual = found.base.settings();
+    // What is not given stays as it is.
+    let known = found.store.base(found.key.clone()).await?;
+    let usual = known.map_or_else(|| found.base.settings(), |it| it.settings);
     let settings = BaseSettings {
         language: new.language.unwrap_or(usual.language),
         description: new.description.or(usual.description),

@@ -199,7 +199,7 @@ async fn pass(access: &Access, id: &str, asked: &PassRequest) -> Result<Pass, Pr
         return next_turn(access, &prompt, &SessionId::parse(session.as_str())?, asked).await;
     }
     request.check_unkept()?;
-    let run = request.run_request(access, None, None)?;
+    let run = request.run_request(access, None, None).await?;
     let said = run.user.map(|it| InFlightTurn::New(Turn::new("in_flight", vec![it])));
     let tools = run.spec.client_tools.into_iter().map(Into::into).collect();
     let no_base = |base| Problem::from(AgentError::NoSuchBase { base });
@@ -230,7 +230,7 @@ async fn next_turn(
     asked: &PassRequest,
 ) -> Result<Pass, Problem> {
     asked.check_unlimited()?;
-    let run = asked.turn.run_request(access, Some(session), None)?;
+    let run = asked.turn.run_request(access, Some(session), None).await?;
     let thread = access.thread(session, asked.turn.thread.clone()).await?;
     Ok(access.loaded().agent.preview(prompt, &thread, run).await?)
 }
@@ -257,7 +257,7 @@ pub(crate) async fn run(
         return Err(problem.hint("`POST /v1/sessions/{id}/turns` streams"));
     }
     request.check_unkept()?;
-    let run_request = request.run_request(&access, None, None)?;
+    let run_request = request.run_request(&access, None, None).await?;
     let session = unkept_sessions(&access).create(SessionStart::default()).await?;
     let thread = session.main();
     reply(&access, thread, false, true, |cancel| {

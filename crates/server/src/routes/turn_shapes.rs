@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 
 use contexture_agent::{
-    ApprovalRequest, CheckReport, CompactionReport, Event, KnowledgeRequest, Outcome, Remark, RunRequest,
-    RunSpec,
+    AgentError, ApprovalRequest, CheckReport, CompactionReport, Event, KnowledgeRequest, Outcome, Remark,
+    RunRequest, RunSpec,
 };
 use contexture_compose::{Budget, InlineBlock, SchemaValidator};
 use contexture_history::TurnStatus;
 use contexture_message::{
     Citation, ErrorCode, Message, Part, Role, Settings, Tokens, ToolCall, ToolDefinition,
 };
-use contexture_session::{Policy, SessionId};
+use contexture_session::{BaseId, BaseKey, Policy, SessionId};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -232,12 +232,15 @@ impl TurnRequest {
     }
 
     /// Returns the agent's request.
-    pub(crate) fn run_request(
+    pub(crate) async fn run_request(
         &self,
         access: &Access,
         session: Option<&SessionId>,
         key: Option<String>,
     ) -> Result<RunRequest, Problem> {
+        if let Some(knowledge) = &self.knowledge {
+            check_knowledge(access, knowledge).await?;
+        }
         let spec = RunSpec {
             input: input(self.input.clone()),
             scope: access.scope(session, self.user_id.clone()),
@@ -288,4 +291,35 @@ fn said(value: Value) -> Result<Message, Problem> {
         true => Ok(message),
         false => Err(wrong("the user says text, images and files only".to_owned())),
     }
+}
+
+/// The most hits that a turn may ask for, and the longest query.
+const MAX_TOP_K: usize = 100;
+const MAX_QUERY: usize = 10_000;
+
+/// Checks what a turn asks of knowledge bases. Each must be one of the project or the tenant's own.
+async fn check_knowledge(access: &Access, request: &KnowledgeRequest) -> Result<(), Problem> {
+    let invalid = |at: &str, text: String| Err(Problem::new(ErrorCode::BodyInvalid, text).at(at));
+    if request.bases.is_empty() {
+        return invalid("knowledge.bases", "no knowledge base is named".to_owned());
+    }
+    if let Some(top_k) = request.top_k.filter(|it| !(1..=MAX_TOP_K).contains(it)) {
+        return invalid("knowledge.top_k", format!("`top_k` is {top_k}; it is from 1 to {MAX_TOP_K}"));
+    }
+    if let Some(n) = request.query.as_ref().map(|it| it.chars().count()).filter(|it| *it > MAX_QUERY) {
+        return invalid("knowledge.query", format!("`query` has {n} characters; it has at most {MAX_QUERY}"));
+    }
+    let loaded = access.loaded();
+    for name in request.bases.iter().filter(|it| loaded.project.knowledge().get(it).is_none()) {
+        let tenant = access.caller.tenant.clone();
+        let own = match BaseId::parse(name.as_str()) {
+            Ok(base) => access.sources.base(BaseKey { tenant, base }).await?,
+            Err(_) => None,
+        };
+        if own.is_none() {
+            let problem = Problem::from(AgentError::NoSuchBase { base: name.clone() });
+            return Err(problem.at("knowledge.bases").hint("`GET /v1/knowledge` lists them"));
+        }
+    }
+    Ok(())
 }

@@ -58,7 +58,7 @@ async fn begin(
     let loaded = access.loaded();
     let prompt = loaded.prompt(request.prompt())?;
     let (key, as_events) = (idempotency_key(headers)?, wants_events(headers)?);
-    let mut run_request = request.run_request(access, Some(&id), key.clone())?;
+    let mut run_request = request.run_request(access, Some(&id), key.clone()).await?;
     let thread = access.thread(&id, request.thread.clone()).await?;
     if let Some(key) = key.filter(|_| as_events)
         && let Some(outcome) = thread.outcome(&key).await?

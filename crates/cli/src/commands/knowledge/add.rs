@@ -3,10 +3,11 @@
 //! The id of a document is the path of its file within the folder that was given, or the name of a file that was given
 //! itself. Files are read and written in batches, so a folder of any size fits into memory.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use contexture::SystemTime;
-use contexture::knowledge::document::{self, Document};
+use contexture::knowledge::document::{self, Converter, Document};
 use contexture::knowledge::folder::Folder;
 use contexture::knowledge::{
     FileContent, Files, IndexProgress, IndexReport, Refusal, SkipReason, SkippedFile,
@@ -27,6 +28,7 @@ pub(super) async fn run(bases: &Bases, base: &str, paths: &[PathBuf]) -> Result<
     for path in paths {
         files.extend(files_of(path)?);
     }
+    each_once(&files)?;
     let known = bases.store.base(found.key.clone()).await?;
     if known.is_none() {
         bases.store.put_base(found.key.clone(), found.base.settings(), SystemTime.now()).await?;
@@ -48,6 +50,14 @@ struct File {
     is_named: bool,
 }
 
+/// Refuses two files that would be one document: the second would replace the first.
+fn each_once(files: &[File]) -> Result<(), Failure> {
+    let mut seen = BTreeSet::new();
+    let Some(twice) = files.iter().find(|it| !seen.insert(&it.path)) else { return Ok(()) };
+    let text = format!("two files have the path `{}`, and a base has one document of each", twice.path);
+    Err(Failure::new(ErrorCode::FileInvalid, text).at(twice.path.clone()).hint("add the folder above both"))
+}
+
 fn files_of(path: &Path) -> Result<Vec<File>, Failure> {
     let shown = path.display().to_string();
     let unreadable = |why: String| {
@@ -62,6 +72,9 @@ fn files_of(path: &Path) -> Result<Vec<File>, Failure> {
             .into_iter()
             .map(|path| File { folder: folder.clone(), path, is_named: false })
             .collect());
+    }
+    if !metadata.is_file() {
+        return Err(unreadable("it is neither a file nor a folder".to_owned()));
     }
     let whole = path.canonicalize().map_err(|err| unreadable(err.to_string()))?;
     let name = path.file_name().and_then(|it| it.to_str());
@@ -78,12 +91,12 @@ fn files_of(path: &Path) -> Result<Vec<File>, Failure> {
 async fn index(bases: &Bases, found: &StoredBase, files: &[File]) -> Result<IndexReport, Failure> {
     let progress = Progress::new(bases.screen);
     let show = indexing(&progress, &found.key.base);
-    let indexer = found.base.indexer();
+    let (indexer, converter) = (found.base.indexer(), found.base.converter());
     let mut all = IndexReport::default();
     for (idx, batch) in files.chunks(BATCH).enumerate() {
         let mut documents = Vec::new();
         for file in batch {
-            match read(file) {
+            match read(file, converter.as_deref()) {
                 Ok(document) => documents.push(document),
                 Err(SkippedFile { path, reason }) if file.is_named => return Err(refused(&path, &reason)),
                 Err(skipped) => all.skipped.push(skipped),
@@ -103,7 +116,7 @@ async fn index(bases: &Bases, found: &StoredBase, files: &[File]) -> Result<Inde
     Ok(all)
 }
 
-fn read(file: &File) -> Result<Document, SkippedFile> {
+fn read(file: &File, converter: Option<&dyn Converter>) -> Result<Document, SkippedFile> {
     let skipped = |reason: SkipReason| SkippedFile { path: file.path.clone(), reason };
     match file.folder.read(&file.path).map_err(|err| skipped(err.into()))? {
         FileContent::TooLarge { bytes } => {
@@ -111,7 +124,8 @@ fn read(file: &File) -> Result<Document, SkippedFile> {
             Err(skipped(Refusal::TooLarge { bytes }.into()))
         }
         FileContent::Bytes { bytes, at } => {
-            let document = document::read(&file.path, &bytes, None).map_err(|err| skipped(err.into()))?;
+            let document =
+                document::read(&file.path, &bytes, converter).map_err(|err| skipped(err.into()))?;
             Ok(Document { at, ..document })
         }
     }

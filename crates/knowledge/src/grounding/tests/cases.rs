@@ -219,8 +219,42 @@ fn the_complaint_names_every_fault_once() {
       - The number 14 is not in [handbook:12], which the sentence cites.
       - "Express takes 2 days" is in a part of [handbook:7] that was cut off and not shown to you.
       - The number 2 is in a part of [handbook:7] that was cut off and not shown to you.
-    Answer again from the evidence. Cite only chunks that you were given, by their ids in brackets. Copy quotes, numbers, dates, identifiers and URLs exactly. If the evidence does not say something, leave it out or say that it is not known.
+    Answer again from the evidence. Cite only chunks that you were given, by their ids in brackets. Copy quotes, numbers, dates, identifiers and URLs exactly. If the evidence does not say something, leave it out, or say that it is not known and write [none] behind it.
     "#);
     let json = serde_json::to_string(&grounded.report).unwrap();
     assert_eq!(serde_json::from_str::<crate::grounding::Report>(&json).unwrap(), grounded.report);
+}
+
+/// Whether an answer passes, and what is wrong with it otherwise.
+fn outcome(answer: &str, fault: &str) -> bool {
+    let verdict = verdict(DEFAULT, answer);
+    assert!(verdict.contains(fault), "{answer}: {verdict}");
+    verdict.starts_with("passed")
+}
+
+#[test]
+fn what_the_evidence_does_not_tell_is_said_with_none() {
+    assert!(outcome("That is not known [none].", "1 of 1 sentences"));
+    assert!(!outcome("That is not known.", "too_few_citations"));
+    assert!(!outcome("", "too_few_citations"));
+}
+
+#[test]
+fn a_mark_alone_belongs_to_the_sentence_before_it() {
+    assert!(!outcome("It costs 777 euros.\n\n[handbook:12]", r#""text":"777""#));
+    assert!(!outcome("**Refunds**: 31 days\n- [handbook:12]", r#""text":"31""#));
+    assert!(outcome("Refunds take 30 days.\n\n[handbook:12]", "1 of 1 sentences"));
+}
+
+#[test]
+fn a_quote_behind_its_mark_is_checked_too() {
+    assert!(!outcome("[handbook:13] says \"Batteries last for ever\".", "quote_not_found"));
+    assert!(outcome("[handbook:13] says \"Keep the receipt\", and that is all.", "\"Keep the receipt\""));
+}
+
+#[test]
+fn names_in_camel_case_and_addresses_without_a_scheme_are_facts() {
+    assert!(!outcome("Call getUserById [handbook:13].", r#""text":"getUserById""#));
+    assert!(!outcome("See evil.example/path [handbook:13].", r#""text":"evil.example/path""#));
+    assert!(outcome("Take either/or of McDonald [handbook:13].", "1 of 1 sentences"));
 }
