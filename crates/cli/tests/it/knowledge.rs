@@ -116,10 +116,11 @@ fn handbook(texts: &[&str]) -> Served {
     let served = Served::new(Dialect::Openai, texts.iter().map(|it| says(Dialect::Openai, it)));
     let example = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/handbook");
     for folder in ["prompts", "knowledge/handbook"] {
-        for file in std::fs::read_dir(example.join(folder)).unwrap() {
-            let path = file.unwrap().path();
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            served.folder.write(&format!("{folder}/{name}"), &std::fs::read_to_string(path).unwrap());
+        for file in std::fs::read_dir(example.join(folder)).expect("the example is there") {
+            let path = file.expect("it can be listed").path();
+            let name = path.file_name().expect("it has a name").to_string_lossy().into_owned();
+            let text = std::fs::read_to_string(path).expect("it can be read");
+            served.folder.write(&format!("{folder}/{name}"), &text);
         }
     }
     served

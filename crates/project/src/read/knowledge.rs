@@ -253,7 +253,7 @@ fn bases<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Vec<KnowledgeBase> {
     for item in at.items() {
         let Some(base) = base(reader, &item) else { continue };
         match bases.iter().any(|it| it.name() == base.name()) {
-            true => reader.problem(item.invalid(&format!("`{}` is named twice", base.name()))),
+            true => reader.problem(item.invalid(format!("`{}` is named twice", base.name()))),
             false => bases.push(base),
         }
     }
