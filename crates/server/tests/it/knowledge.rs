@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::door::{key, of_tenant};
 use crate::scene::{Ground, Scene, json_of};
 
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     (
         "contexture.toml",
         "[server]\nshutdown_grace_seconds = 1\n\n[knowledge.notes]\ndescription = \"Notes\"\n",
@@ -21,6 +21,10 @@ const FILES: [(&str, &str); 4] = [
         "---\nmodel: openai/gpt-5-mini\nuse:\n  - grounding: {bases: [notes]}\n---\nAnswer from the notes.\n",
     ),
     ("knowledge/handbook/refunds.md", "# Refunds\n\nRefunds take 30 days.\n"),
+    (
+        "flows/ask.yaml",
+        "nodes:\n  ask: {type: transform, template: How long do refunds take?}\n  answer: {type: llm_request, prompt: ask}\nedges: [start -> ask, ask.value -> answer.user]\n",
+    ),
 ];
 
 async fn scene(ground: &Ground, answers: &[&str]) -> Scene {
@@ -361,5 +365,30 @@ async fn folders_and_added_documents_get_vectors_in_the_background() {
         }
         let (_, found) = asker.ask("POST", &path, json!({"query": "refunds"})).await;
         assert!(found["hits"][0]["shares"]["dense"].is_number(), "{base}: {found}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flow_searches_the_bases_of_its_tenant() {
+    let ground = Ground::memory();
+    let (_, ours) = key(&ground, of_tenant("ours")).await;
+    let (_, theirs) = key(&ground, of_tenant("theirs")).await;
+    let scene = scene(&ground, &["They take 7 days [notes:1]."; 6]).await;
+    let (ours, theirs) =
+        (Asker { scene: &scene, token: Some(ours) }, Asker { scene: &scene, token: Some(theirs) });
+    ours.fill("notes", "n", "Refunds take 7 days.").await;
+    for (asker, expected) in [(&ours, "completed"), (&theirs, "failed")] {
+        let (status, run) = asker.ask("POST", "/v1/flows/ask/runs", json!({})).await;
+        assert_eq!(status, 201, "{run}");
+        let path = format!("/v1/runs/{}", run["run"].as_str().unwrap());
+        let mut shown = Value::Null;
+        for _ in 0..500 {
+            shown = asker.ask("GET", &path, Value::Null).await.1;
+            if ["completed", "failed"].iter().any(|it| shown["status"] == *it) {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        assert_eq!(shown["status"], expected, "{shown}");
     }
 }
