@@ -79,7 +79,7 @@ impl<'a> Chunker<'a> {
     /// let text = "# Refunds\n\nWithin 30 days of the purchase you get all of it back.\n\n\
     ///     ## Exceptions\n\nGift cards can't be given back, nor can software that was opened.";
     /// let chunks = chunker.chunks(&Media::Markdown, text);
-    /// assert_eq!(chunks[1].headings, ["Refunds", "Exceptions"]);
+    /// assert_eq!(chunks.last().unwrap().headings, ["Refunds", "Exceptions"]);
     /// ```
     pub fn chunks<'t>(&mut self, media: &Media, text: &'t str) -> Vec<Chunk<'t>> {
         let sections = match media {
