@@ -76,9 +76,9 @@ impl<'a> Chunker<'a> {
     ///
     /// let counter = contexture_message::counter_for(None);
     /// let mut chunker = Chunker::new(ChunkConfig { tokens: 16 }, &*counter);
-    /// let text = "# Refunds\n\nWithin 30 days of the purchase you get all of it back.\n\n\
-    ///     ## Exceptions\n\nGift cards can't be given back, nor can software that was opened.";
-    /// let chunks = chunker.chunks(&Media::Markdown, text);
+    /// let refunds = "# Refunds\n\nWithin 30 days of the purchase you get all of it back.";
+    /// let text = format!("{refunds}\n\n## Exceptions\n\nGift cards and opened software can't be given back.");
+    /// let chunks = chunker.chunks(&Media::Markdown, &text);
     /// assert_eq!(chunks.last().unwrap().headings, ["Refunds", "Exceptions"]);
     /// ```
     pub fn chunks<'t>(&mut self, media: &Media, text: &'t str) -> Vec<Chunk<'t>> {
