@@ -79,6 +79,8 @@ pub struct Declaration {
     pub family: Option<String>,
     /// What it reads of the conversation. By default nothing, which saves the cost of collecting it.
     pub conversation: ConversationUse,
+    /// What Explanations and errors call it, if not `contributor:<id>`.
+    pub source: Option<Source>,
 }
 
 /// What a contributor reads of the conversation.
@@ -135,6 +137,8 @@ pub enum Placement {
     User,
     /// The hidden envelope of the first user message of the conversation.
     FirstUser,
+    /// The reminders behind this turn's user message, in an envelope of their own.
+    Reminders,
 }
 
 impl Placement {
