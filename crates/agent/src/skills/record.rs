@@ -165,8 +165,8 @@ impl LoadedSkill {
 
     /// Takes over another version.
     pub(crate) fn replace(&mut self, version: SkillVersion) {
-        let SkillVersion { name: _, hash, instructions, allowed_tools, files: _ } = version;
-        (self.hash, self.instructions, self.allowed_tools) = (hash, instructions, allowed_tools);
+        self.instructions = with_files(&version);
+        (self.hash, self.allowed_tools) = (version.hash, version.allowed_tools);
     }
 }
 
@@ -206,7 +206,8 @@ pub(crate) fn load(
     let (former, mut stale) =
         known.map(|it| (it.former, [it.stale, vec![it.place]].concat())).unwrap_or_default();
     stale.retain(|it| matches!(it, Place::Result(_) | Place::Envelope(_)));
-    let SkillVersion { name, hash, instructions, allowed_tools, files: _ } = version;
+    let instructions = with_files(&version);
+    let SkillVersion { name, hash, allowed_tools, .. } = version;
     let (is_active, since, stub) = (true, turn, None);
     let mut skill = LoadedSkill {
         name,
@@ -227,6 +228,15 @@ pub(crate) fn load(
         Place::Result(_) | Place::Envelope(_) => SkillLoad::Loaded(skill.text()),
     };
     (outcome, Some(skill))
+}
+
+/// Returns the instructions of a version, with the list of its files: they are read with a tool, and scripts are not run.
+fn with_files(version: &SkillVersion) -> Arc<str> {
+    if version.files.is_empty() {
+        return Arc::clone(&version.instructions);
+    }
+    let (text, files) = (version.instructions.trim_end(), version.files.join(", "));
+    fill(include_str!("templates/files.txt"), &[("text", text), ("files", &files)]).into()
 }
 
 /// Unloads a skill. Returns what changed in the record: nothing if it is not active.

@@ -99,6 +99,7 @@ impl Contributor for ContextContributor {
             family: None,
             conversation: ConversationUse::Nothing,
             source: None,
+            joint: None,
         }
     }
 }

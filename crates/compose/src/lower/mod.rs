@@ -306,7 +306,8 @@ impl Lowering {
         let EntryPosition { source, identity, place, depth, is_gated } = at;
         let LoweredEntry { contributor, stability, gate_reason, condition, is_provider } =
             make(self, &source);
-        let Declaration { input, entries, profile, family, conversation, source: _ } = contributor.declare();
+        let Declaration { input, entries, profile, family, conversation, source: _, joint } =
+            contributor.declare();
         let children = self.entries(&entries, &format!("{place} use"), depth + 1);
         let input = self.schema(&source, input.as_ref(), &self.overrides.clone());
         let is_context = matches!(source, Source::Context(_) | Source::At { kind: EntryKind::Context, .. });
@@ -330,6 +331,7 @@ impl Lowering {
             condition,
             is_provider,
             conversation,
+            joint,
             input,
             children,
             is_gated,

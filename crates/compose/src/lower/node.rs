@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::schema::OwnedSchema;
+use crate::define::Joint;
 use crate::define::{Predicate, Selector};
 use crate::{Contribution, Contributor, ConversationUse, Profile, Source};
 
@@ -34,6 +35,8 @@ pub(crate) struct Node {
     pub(crate) is_provider: bool,
     /// What else it reads of the conversation.
     pub(crate) conversation: ConversationUse,
+    /// How it is joined with others of its kind.
+    pub(crate) joint: Option<Joint>,
     pub(crate) input: Option<Arc<OwnedSchema>>,
     pub(crate) children: Vec<Item>,
     pub(super) is_gated: bool,
@@ -80,6 +83,29 @@ impl Stability {
 }
 
 impl Node {
+    /// Returns the node of a contributor that several entries were joined to, in the place of this one.
+    pub(crate) fn joined(&self, contributor: Arc<dyn Contributor>) -> Self {
+        Self {
+            source: self.source.clone(),
+            identity: Arc::as_ptr(&contributor).cast::<()>().addr(),
+            place: self.place.clone(),
+            contributor,
+            stamp: self.stamp,
+            stability: Stability::Turn,
+            profile: self.profile.clone(),
+            gate_reason: self.gate_reason,
+            condition: None,
+            is_provider: false,
+            conversation: self.conversation,
+            joint: None,
+            input: None,
+            children: Vec::new(),
+            is_gated: false,
+            height: self.height,
+            family: self.family.clone(),
+        }
+    }
+
     /// Returns whether it is a contributor or an injectable with a gate, which may read the keys of its own schema.
     pub(crate) fn has_own_gate(&self) -> bool {
         self.is_gated && matches!(self.source, Source::Contributor(_) | Source::Injectable(_))
