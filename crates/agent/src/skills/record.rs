@@ -53,17 +53,33 @@ pub struct LoadedSkill {
     /// Places of this skill in the log whose text a request no longer shows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) former: Vec<Place>,
-    /// Places of other versions. They become former ones when the provider's cache is lost anyway.
+    /// Other versions that still stand somewhere. They go when the provider's cache is lost anyway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) stale: Vec<Place>,
+    pub(crate) stale: Vec<Standing>,
+}
+
+/// A version that is no longer the loaded one, and whose text still stands somewhere.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Standing {
+    hash: String,
+    pub(crate) place: Place,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stub: Option<String>,
+    /// The text, if it stands in the system message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) text: Option<String>,
 }
 
 /// Where the instructions of a skill stand.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Place {
-    /// In the result of the call with this id.
-    Result(String),
+    /// In the result of a call.
+    Result {
+        /// The turn of the call: ids may repeat in others.
+        turn: TurnNo,
+        call: String,
+    },
     /// In an envelope of a user message.
     Envelope(TurnNo),
     /// In the system message.
@@ -163,6 +179,13 @@ impl LoadedSkill {
         }
     }
 
+    /// Returns what stands of it, if anything does.
+    fn standing(&self) -> Option<Standing> {
+        let text = (self.place == Place::System).then(|| self.text());
+        let (hash, place, stub) = (self.hash.clone(), self.place.clone(), self.stub.clone());
+        (place != Place::Nowhere).then_some(Standing { hash, place, stub, text })
+    }
+
     /// Takes over another version.
     pub(crate) fn replace(&mut self, version: SkillVersion) {
         self.instructions = with_files(&version);
@@ -199,16 +222,16 @@ pub(crate) fn load(
         let is_outdated = active.hash != version.hash;
         return (SkillLoad::ActiveSince { turn: active.since, is_outdated }, None);
     }
-    let stands = known.as_ref().is_some_and(|it| it.hash == version.hash && it.place != Place::Nowhere);
-    if let Some(before) = known.clone().filter(|_| stands) {
-        return (SkillLoad::ActiveAgain, Some(LoadedSkill { is_active: true, since: turn, ..before }));
-    }
     let (former, mut stale) =
-        known.map(|it| (it.former, [it.stale, vec![it.place]].concat())).unwrap_or_default();
-    stale.retain(|it| matches!(it, Place::Result(_) | Place::Envelope(_)));
+        known.as_ref().map(|it| (it.former.clone(), it.stale.clone())).unwrap_or_default();
+    stale.extend(known.as_ref().and_then(LoadedSkill::standing));
+    let stands = stale.iter().position(|it| it.hash == version.hash).map(|it| stale.remove(it));
+    let is_new = stands.is_none();
+    let (place, stub) = stands.map_or((place, None), |it| (it.place, it.stub));
+    let epoch = known.map_or(epoch, |it| it.epoch);
     let instructions = with_files(&version);
     let SkillVersion { name, hash, allowed_tools, .. } = version;
-    let (is_active, since, stub) = (true, turn, None);
+    let (is_active, since) = (true, turn);
     let mut skill = LoadedSkill {
         name,
         hash,
@@ -222,10 +245,13 @@ pub(crate) fn load(
         former,
         stale,
     };
-    skill.fit(room);
+    if is_new {
+        skill.fit(room);
+    }
     let outcome = match skill.place {
+        _ if !is_new => SkillLoad::ActiveAgain,
         Place::System | Place::Nowhere => SkillLoad::InSystem,
-        Place::Result(_) | Place::Envelope(_) => SkillLoad::Loaded(skill.text()),
+        Place::Result { .. } | Place::Envelope(_) => SkillLoad::Loaded(skill.text()),
     };
     (outcome, Some(skill))
 }

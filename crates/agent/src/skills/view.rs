@@ -7,7 +7,7 @@ use contexture_compose::{
     BoxError, BoxFuture, Call, Contribution, Contributor, Declaration, Entry, Piece, Placement, Priority,
     Profile, Rank, Source, Volatility,
 };
-use contexture_history::{Envelope, Turn};
+use contexture_history::{Envelope, Turn, TurnNo};
 use contexture_message::{Message, Part, Request, Role, Tokens, ToolOutput, ToolResult};
 use contexture_session::NewItem;
 use serde_json::{Value, json};
@@ -57,8 +57,8 @@ impl SkillView {
             let before = skill.clone();
             let place = if skill.is_active { Place::System } else { Place::Nowhere };
             let left = std::mem::replace(&mut skill.place, place);
-            let stale = std::mem::take(&mut skill.stale);
-            let gone = stale.into_iter().chain([left]).filter(is_in_log);
+            let stale = std::mem::take(&mut skill.stale).into_iter().map(|it| it.place);
+            let gone = stale.chain([left]).filter(is_in_log);
             skill.former.extend(gone);
             skill.epoch = moment.epoch.clone();
             if skill.is_active {
@@ -81,7 +81,7 @@ impl SkillView {
     /// Returns the ids of the calls whose results must be shown whole, because instructions stand there.
     pub(crate) fn places(&self) -> impl Iterator<Item = &str> {
         self.skills.values().filter_map(|it| match &it.place {
-            Place::Result(call) if it.is_active => Some(call.as_str()),
+            Place::Result { call, .. } if it.is_active => Some(call.as_str()),
             _ => None,
         })
     }
@@ -93,12 +93,15 @@ impl SkillView {
 
     /// Returns the entries that show the skills, and explain where they are shown.
     pub(crate) fn entries(&self) -> Vec<Entry> {
-        let shown = self.skills.values().filter(|it| it.is_active || it.place == Place::System);
+        let stands = |it: &LoadedSkill| it.stale.iter().any(|it| it.text.is_some());
+        let is_shown = |it: &&LoadedSkill| it.is_active || it.place == Place::System || stands(it);
+        let shown = self.skills.values().filter(is_shown);
         shown.map(|it| self.entry(it)).collect()
     }
 
     fn entry(&self, skill: &LoadedSkill) -> Entry {
         let mut contribution = Contribution::default();
+        contribution.pieces.extend(skill.stale.iter().filter_map(|it| it.text.as_ref()).map(Piece::new));
         let reason = match &skill.place {
             Place::System => {
                 contribution.pieces.push(Piece::new(skill.text()));
@@ -108,7 +111,7 @@ impl SkillView {
                 contribution.messages.push(Message::user(skill.text()));
                 None
             }
-            Place::Result(_) => Some(format!("stands where it was loaded, in turn {}", skill.since)),
+            Place::Result { .. } => Some(format!("stands where it was loaded, in turn {}", skill.since)),
             Place::Envelope(turn) => Some(format!("stands in the envelope of turn {turn}")),
             Place::Nowhere => Some("not active".to_owned()),
         };
@@ -182,7 +185,7 @@ impl SkillView {
 }
 
 fn is_in_log(place: &Place) -> bool {
-    matches!(place, Place::Result(_) | Place::Envelope(_))
+    matches!(place, Place::Result { .. } | Place::Envelope(_))
 }
 
 /// Whether the text of a skill stands in its place.
@@ -190,9 +193,9 @@ fn has(request: &Request, skill: &LoadedSkill) -> bool {
     let text = skill.text();
     let mut parts = request.messages.iter().flat_map(|it| it.content.iter().map(|part| (it.role, part)));
     match &skill.place {
-        Place::Result(id) => parts.any(|(_, part)| match part {
+        Place::Result { call, .. } => parts.any(|(_, part)| match part {
             Part::ToolResult(ToolResult { call_id, output: ToolOutput::Text(shown), .. }) => {
-                call_id == id && *shown == text
+                call_id == call && *shown == text
             }
             _ => false,
         }),
@@ -212,20 +215,25 @@ fn is_envelope_of(part: &str, text: &str) -> bool {
 fn relocated(turn: &Turn, message: &Message, gone: &[(&LoadedSkill, &Place)]) -> Option<Message> {
     let mut content = message.content.clone();
     let mut is_changed = false;
+    let is_turn = |it: TurnNo| it.to_string() == **turn.id();
+    let opening = |it: &LoadedSkill| format!("<active-skill name=\"{}\"", it.name);
     content.retain_mut(|part| match part {
-        Part::ToolResult(result) => {
-            let place = gone.iter().find(|(_, it)| **it == Place::Result(result.call_id.clone()));
-            if let Some((skill, _)) = place {
-                result.output = ToolOutput::Text(note_of(skill));
+        Part::ToolResult(ToolResult { call_id, output: ToolOutput::Text(text), .. }) => {
+            let holds = |skill: &LoadedSkill, place: &Place| match place {
+                Place::Result { turn: of, call } => {
+                    is_turn(*of) && call == call_id && text.starts_with(&opening(skill))
+                }
+                Place::Envelope(_) | Place::System | Place::Nowhere => false,
+            };
+            if let Some((skill, _)) = gone.iter().find(|(skill, place)| holds(skill, place)) {
+                *text = note_of(skill);
                 is_changed = true;
             }
             true
         }
         Part::Text { text, .. } => {
-            let opening = |it: &LoadedSkill| format!("<active-skill name=\"{}\"", it.name);
             let is_gone = gone.iter().any(|(skill, place)| {
-                matches!(place, Place::Envelope(it) if it.to_string() == **turn.id())
-                    && is_envelope_of(text, &opening(skill))
+                matches!(place, Place::Envelope(of) if is_turn(*of)) && is_envelope_of(text, &opening(skill))
             });
             is_changed |= is_gone;
             !is_gone

@@ -201,7 +201,7 @@ pub(crate) fn layer(
 
 #[cfg(test)]
 mod tests {
-    use super::fits;
+    use crate::text::is_match as fits;
 
     #[test]
     fn patterns_are_names_with_stars() {

@@ -27,7 +27,7 @@ impl Invocation {
         let SkillShare { model, tokens, max_bytes } = self.skills.clone();
         let room = SkillRoom { tokens, max_bytes, counter: self.log.counter() }.beside(active.iter());
         let place = match inject {
-            SkillInject::Auto => Place::Result(self.call.id.clone()),
+            SkillInject::Auto => Place::Result { turn: self.turn, call: self.call.id.clone() },
             SkillInject::System => Place::System,
         };
         let epoch = Epoch::of(&thread, &model);
