@@ -41,9 +41,22 @@ fn parts(pass: &Pass) -> String {
 #[test]
 fn a_short_list_is_whole_in_the_prefix_and_needs_no_hints() {
     let pass = resolved(vec![skills(Arc::new(some())).into()], "I want my money back.");
-    insta::assert_snapshot!(pass.system().unwrap(), @"");
-    insta::assert_snapshot!(pass.user().unwrap(), @"");
-    insta::assert_snapshot!(parts(&pass), @"");
+    insta::assert_snapshot!(pass.system().unwrap(), @"
+    Help.
+
+    <available-skills>
+    - legal: Answers questions about contracts.
+    - poems: Writes poems &amp; &lt;rhymes&gt;.
+    - refunds: Pays back money for orders. Use for returns.
+    </available-skills>
+    ");
+    insta::assert_snapshot!(pass.user().unwrap(), @"I want my money back.");
+    insta::assert_snapshot!(parts(&pass), @"
+    block:available-skills system kept 90
+    contributor:skills tools kept 50
+    contributor:skills tools kept 50
+    contributor:skills tools kept 50
+    ");
 }
 
 #[test]
@@ -52,9 +65,28 @@ fn a_long_list_has_names_only_and_the_turn_has_hints() {
         vec![skills(Arc::new(some())).full_index_tokens(Tokens(10)).into()],
         "I want my money back.",
     );
-    insta::assert_snapshot!(pass.system().unwrap(), @"");
-    insta::assert_snapshot!(pass.user().unwrap(), @"");
-    insta::assert_snapshot!(parts(&pass), @"");
+    insta::assert_snapshot!(pass.system().unwrap(), @"
+    Help.
+
+    <available-skills>
+    - legal
+    - poems
+    - refunds
+    </available-skills>
+    ");
+    insta::assert_snapshot!(pass.user().unwrap(), @"
+    I want my money back.<system-reminders>
+    Skills that may help with this message (load one with LoadSkill):
+    - refunds: Pays back money for orders. Use for returns.
+    </system-reminders>
+    ");
+    insta::assert_snapshot!(parts(&pass), @"
+    block:available-skills system kept 90
+    contributor:skills reminders kept 90
+    contributor:skills tools kept 50
+    contributor:skills tools kept 50
+    contributor:skills tools kept 50
+    ");
     let reminders = pass.reminders().unwrap();
     assert!(pass.user().unwrap().contains(&reminders.text));
 }
@@ -71,10 +103,28 @@ fn several_entries_make_one_list() {
     let own = skill(FixedSkill::new("own", "Of the program.", "Do."));
     let nested = Context::text("c", "Context.").include(one("legal"));
     let pass = resolved(vec![one("refunds"), nested.into(), own.into()], "Hi.");
-    insta::assert_snapshot!(pass.system().unwrap(), @"");
-    insta::assert_snapshot!(parts(&pass), @"");
+    insta::assert_snapshot!(pass.system().unwrap(), @"
+    Help.
+
+    <available-skills>
+    - legal: Answers questions about contracts.
+    - own: Of the program.
+    - refunds: Pays back money for orders. Use for returns.
+    </available-skills>
+
+    Context.
+    ");
+    insta::assert_snapshot!(parts(&pass), @"
+    block:available-skills system kept 90
+    skill:legal system excluded 90 (joined with skill:refunds)
+    context:c system kept 50
+    skill:own system excluded 90 (joined with skill:refunds)
+    skill:refunds tools kept 50
+    skill:refunds tools kept 50
+    skill:refunds tools kept 50
+    ");
     let tool = pass.request().tools.iter().find(|it| it.name == "LoadSkill").unwrap();
-    insta::assert_snapshot!(tool.parameters["properties"]["name"]["enum"], @"");
+    insta::assert_snapshot!(tool.parameters["properties"]["name"]["enum"], @r#"["legal","own","refunds"]"#);
 }
 
 #[test]

@@ -21,14 +21,37 @@ async fn instructions_stand_where_they_were_loaded_and_move_when_the_cache_is_lo
     let scene = Scene::new(some()).await;
     let before = scene.say("Hi.").await;
     let (loaded, request) = scene.load("refunds").await;
-    insta::assert_snapshot!(loaded, @"");
+    insta::assert_snapshot!(loaded, @r#"
+    <active-skill name="refunds" version="e2b77a331f9d06b57ce51de11b4978de">
+    # Refunds
+
+    Ask for the order number.
+
+    Files of this skill, which LoadReference reads: references/limits.md, scripts/pay.py
+    </active-skill>
+    "#);
     assert_eq!(system(&before), system(&request));
     assert_eq!(system(&before), system(&scene.say("And now?").await));
 
     scene.wait(3_600);
     let moved = scene.say("Still there?").await;
-    insta::assert_snapshot!(system(&moved), @"");
-    insta::assert_snapshot!(results(&moved).join("\n"), @"");
+    insta::assert_snapshot!(system(&moved), @r#"
+    Be brief.
+
+    <available-skills>
+    - poems: Writes poems.
+    - refunds: Pays back money.
+    </available-skills>
+
+    <active-skill name="refunds" version="e2b77a331f9d06b57ce51de11b4978de">
+    # Refunds
+
+    Ask for the order number.
+
+    Files of this skill, which LoadReference reads: references/limits.md, scripts/pay.py
+    </active-skill>
+    "#);
+    insta::assert_snapshot!(results(&moved).join("\n"), @r#"Skill "refunds" was loaded here. Its instructions are in the system message now."#);
     assert_eq!(system(&moved), system(&scene.say("Good.").await));
 }
 
@@ -39,7 +62,7 @@ async fn loading_twice_says_since_when_it_is_active() {
     scene.restart().await;
     assert_eq!(scene.load("refunds").await.0, r#"Skill "refunds" is active since turn t1."#);
     scene.skills.edit("refunds", "Something else.");
-    insta::assert_snapshot!(scene.load("refunds").await.0, @"");
+    insta::assert_snapshot!(scene.load("refunds").await.0, @r#"Skill "refunds" is active since turn t1, at the version of then. It was changed since; the new version is used after a refresh."#);
 
     // Twice in one round.
     let twice = [("a", "LoadSkill", json!({"name": "poems"})), ("b", "LoadSkill", json!({"name": "poems"}))];
@@ -56,7 +79,7 @@ async fn unknown_names_answer_with_what_there_is() {
         let (answer, _) = scene.load(name).await;
         assert!(answer.contains("refunds") && answer.contains("poems"), "{answer}");
     }
-    insta::assert_snapshot!(scene.load("../../etc/passwd").await.0, @"");
+    insta::assert_snapshot!(scene.load("../../etc/passwd").await.0, @r#"{"type":"error-json","value":{"error":"the arguments are invalid: /name: the value is not one of \"poems\" or \"refunds\""}}"#);
     assert_eq!(scene.unload("poems").await.0, r#"Skill "poems" is not active."#);
 }
 
@@ -68,9 +91,12 @@ async fn references_are_read_by_range() {
         scene.call("LoadReference", arguments).await.0
     };
     assert_eq!(read("references/limits.md", 0, 100).await, "Up to 100 euros.");
-    insta::assert_snapshot!(read("references/limits.md", 3, 6).await, @"");
+    insta::assert_snapshot!(read("references/limits.md", 3, 6).await, @"
+    to 100
+    [7 more characters: read on with from = 9]
+    ");
     assert_eq!(read("references/limits.md", 900, 6).await, "");
-    insta::assert_snapshot!(read("../poems/SKILL.md", 0, 100).await, @"");
+    insta::assert_snapshot!(read("../poems/SKILL.md", 0, 100).await, @r#"{"type":"error-json","value":{"error":"skill \"refunds\" has no file \"../poems/SKILL.md\"; it has: SKILL.md, references/limits.md, scripts/pay.py"}}"#);
     // The instructions are those that were loaded.
     scene.load("refunds").await;
     scene.skills.edit("refunds", "Edited.");
@@ -103,10 +129,10 @@ async fn unloaded_instructions_go_when_the_cache_is_lost() {
     scene.wait(3_600);
     let loaded = scene.say("Hi.").await;
     let (answer, request) = scene.unload("poems").await;
-    insta::assert_snapshot!(answer, @"");
+    insta::assert_snapshot!(answer, @r#"Skill "poems" is no longer active. Ignore its instructions from now on."#);
     assert_eq!(system(&loaded), system(&request));
     // Loaded again, it stands where it stands.
-    insta::assert_snapshot!(scene.load("poems").await.0, @"");
+    insta::assert_snapshot!(scene.load("poems").await.0, @r#"Skill "poems" is active again. Its instructions stand where they stood before."#);
     scene.unload("poems").await;
     scene.wait(3_600);
     assert!(!everything(&scene.say("And?").await).contains("Rhyme."));
@@ -119,7 +145,13 @@ async fn a_request_may_name_skills_to_load() {
     scene.say("Hi.").await;
     let (requests, _) =
         scene.run(RunRequest::user("A poem!").skills(["poems"]), vec![Answer::text("Rose.")]).await;
-    insta::assert_snapshot!(requests[0].messages.last().unwrap().joined_text(), @"");
+    insta::assert_snapshot!(requests[0].messages.last().unwrap().joined_text(), @r#"
+    A poem!<system-context>
+    <active-skill name="poems" version="a20a377ac7f7a176d8fad259e4e03385">
+    Rhyme.
+    </active-skill>
+    </system-context>
+    "#);
     assert_eq!(everything(&scene.say("More.").await).matches("Rhyme.").count(), 1);
     // Once more changes nothing.
     let (requests, _) =
@@ -156,12 +188,12 @@ async fn instructions_may_be_in_the_system_message_at_once() {
     let scene = Scene::with(some(), prompt).await;
     let before = scene.say("Hi.").await;
     let (answer, request) = scene.load("poems").await;
-    insta::assert_snapshot!(answer, @"");
+    insta::assert_snapshot!(answer, @r#"Skill "poems" is active. Its instructions are in the system message."#);
     assert!(!system(&before).contains("Rhyme.") && system(&request).contains("Rhyme."));
     let (_, outcome) = scene.run(RunRequest::user("Hi."), vec![Answer::text("Fine.")]).await;
     let explanation = outcome.passes[0].explain();
     let part = explanation.parts.iter().find(|it| it.source == "skill:poems").unwrap();
-    insta::assert_snapshot!(json!([part.slot, part.state, part.priority, part.detail]), @"");
+    insta::assert_snapshot!(json!([part.slot, part.state, part.priority, part.detail]), @r#"["system","kept",85,{"version":"a20a377ac7f7a176d8fad259e4e03385","active":true,"since":"t2","allowed_tools":["rhyme"]}]"#);
 }
 
 #[tokio::test]
@@ -178,7 +210,10 @@ async fn one_that_does_not_fit_is_a_stub_with_a_reason_and_a_handle() {
     let text = everything(&requests[0]);
     assert!(!text.contains("word3999"));
     let stub = text.find("<active-skill").map(|it| &text[it..text.find("</active-skill>").unwrap()]).unwrap();
-    insta::assert_snapshot!(stub, @"");
+    insta::assert_snapshot!(stub, @r#"
+    <active-skill name="long" version="3332c7484cb5b3da7b876a5c7b30baf0">
+    The instructions of this skill are not shown: they take 12143 tokens, and 2250 are left for skills. Read them before you use it, with LoadReference: skill "long", reference "SKILL.md".
+    "#);
     // And a larger one has room again.
     assert!(everything(&scene.say("Hi.").await).contains("word3999"));
 }
@@ -230,5 +265,9 @@ async fn instructions_outside_the_window_stand_before_the_history() {
         assert_eq!(everything(&last).matches("Rhyme.").count(), 1);
     }
     assert_eq!(system(&first), system(&last));
-    insta::assert_snapshot!(last.messages[1].joined_text(), @"");
+    insta::assert_snapshot!(last.messages[1].joined_text(), @r#"
+    <active-skill name="poems" version="a20a377ac7f7a176d8fad259e4e03385">
+    Rhyme.
+    </active-skill>
+    "#);
 }

@@ -109,7 +109,7 @@ pub(crate) struct Scene {
 }
 
 /// The models of the tests, with their windows.
-const MODELS: [(&str, u32); 3] = [("test/m", 200_000), ("test/n", 200_000), ("test/small", 12_000)];
+const MODELS: [(&str, u32); 3] = [("test/m", 200_000), ("test/n", 200_000), ("test/small", 6_000)];
 
 impl Scene {
     pub(crate) async fn new(skills: Edited) -> Self {
