@@ -45,8 +45,8 @@ impl Resolver {
         SkillShare { model, tokens: Tokens(quarter.min(half)), max_bytes }
     }
 
-    /// Loads the skills that a run names, and the current versions of active ones if a refresh was requested. Nothing is
-    /// written: the records go with the beginning of the turn.
+    /// Loads the skills that a run names, and the current versions of active ones if a refresh was requested. Nothing
+    /// is written: the records go with the beginning of the turn.
     pub(crate) async fn load_skills(
         &mut self,
         thread: &Snapshot,

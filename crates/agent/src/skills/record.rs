@@ -167,16 +167,22 @@ impl LoadedSkill {
         NewItem::note(key, Some(value))
     }
 
-    /// Shows the instructions if they take at most so many tokens, or else a stub.
+    /// Shows the instructions if there is room for them, or else a stub.
     pub(crate) fn fit(&mut self, room: &SkillRoom) {
         self.stub = None;
         let text = self.text();
+        let is_result = matches!(self.place, Place::Result { .. });
         let tokens = room.counter.count(&text);
-        if tokens > room.tokens || text.len() > room.max_bytes {
+        let (template, values) = if is_result && text.len() > room.max_bytes {
+            let values = [("bytes", text.len().to_string()), ("max", room.max_bytes.to_string())];
+            (include_str!("templates/too_long.txt"), values)
+        } else if tokens > room.tokens {
             let values = [("tokens", tokens.to_string()), ("room", room.tokens.to_string())];
-            let values = values.each_ref().map(|(key, it)| (*key, it.as_str()));
-            self.stub = Some(fill(include_str!("templates/too_large.txt"), &values));
-        }
+            (include_str!("templates/too_large.txt"), values)
+        } else {
+            return;
+        };
+        self.stub = Some(fill(template, &values.each_ref().map(|(key, it)| (*key, it.as_str()))));
     }
 
     /// Returns what stands of it, if anything does.
@@ -256,7 +262,7 @@ pub(crate) fn load(
     (outcome, Some(skill))
 }
 
-/// Returns the instructions of a version, with the list of its files: they are read with a tool, and scripts are not run.
+/// Returns the instructions of a version, with the list of its files. They are read with a tool; scripts are not run.
 fn with_files(version: &SkillVersion) -> Arc<str> {
     if version.files.is_empty() {
         return Arc::clone(&version.instructions);

@@ -78,11 +78,16 @@ impl SkillView {
         self.changed.iter().filter_map(|it| self.skills.get(it)).map(LoadedSkill::record).collect()
     }
 
-    /// Returns the ids of the calls whose results must be shown whole, because instructions stand there.
+    /// Returns the ids of the calls whose results must be shown whole, because instructions stand there. Those of a skill
+    /// that was unloaded, too: a preview would change bytes that were sent.
     pub(crate) fn places(&self) -> impl Iterator<Item = &str> {
-        self.skills.values().filter_map(|it| match &it.place {
-            Place::Result { call, .. } if it.is_active => Some(call.as_str()),
-            _ => None,
+        let places = self
+            .skills
+            .values()
+            .flat_map(|it| std::iter::once(&it.place).chain(it.stale.iter().map(|it| &it.place)));
+        places.filter_map(|it| match it {
+            Place::Result { call, .. } => Some(call.as_str()),
+            Place::Envelope(_) | Place::System | Place::Nowhere => None,
         })
     }
 

@@ -18,7 +18,7 @@ use crate::beside::event_record;
 use crate::compaction::caps;
 use crate::event::Sink;
 use crate::request::{CacheState, Resolver, is_thawed, reminders_envelope};
-use crate::skills::{LoadedSkill, NewSkills};
+use crate::skills::LoadedSkill;
 use crate::spec::{ResumePolicy, RunRequest};
 
 /// Begins the turn of a request.
@@ -70,7 +70,9 @@ pub(super) async fn begin(
     let n_hidden = n_shown + usize::from(reminders.is_some()) + usize::from(aged.is_some()) + enclosed.len();
     let own = pass.envelope().into_iter().chain(pass.reminders()).map(NewItem::from);
     let opening = opening_items(user, own.chain(reminders).chain(enclosed)).chain(items);
-    let loaded: Vec<NewItem> = resolver.skills.changed.iter().map(LoadedSkill::record).collect();
+    // From here on, the thread has them.
+    let loaded = std::mem::take(&mut resolver.skills).changed;
+    let loaded = loaded.iter().map(LoadedSkill::record);
     // The shortened views of this pass are recorded with the turn that needs them.
     let caps = resolver.caps.take().map(|it| caps::record(&it));
     let warnings = remarks.iter().map(|it| event_record(&it.event()));
@@ -100,8 +102,6 @@ pub(super) async fn begin(
         false => Since::OtherWriter,
     };
     let frozen = if is_next { resolver.to_freeze(&before, &pass) } else { Vec::new() };
-    // The thread has them now.
-    resolver.skills = NewSkills::default();
     resolver.cache.is_frozen = is_next;
     if !is_next {
         // The other writer may have frozen the prefix and refreshed the provider's cache.

@@ -12,7 +12,7 @@ mod schema;
 mod tags;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
@@ -332,6 +332,7 @@ impl Lowering {
             is_provider,
             conversation,
             joint,
+            last_joined: Mutex::default(),
             input,
             children,
             is_gated,

@@ -100,26 +100,20 @@ fn join_kinds(steps: &mut [Step]) {
         }
     }
     for positions in kinds.into_values().filter(|it| it.len() > 1) {
-        let members: Vec<Arc<Node>> = positions
-            .iter()
-            .filter_map(|it| match steps.get(*it) {
-                Some(Step::Active(node)) => Some(Arc::clone(node)),
-                _ => None,
-            })
-            .collect();
-        let parts: Vec<_> =
-            members.iter().filter_map(|it| Some(Arc::clone(&it.joint.as_ref()?.part))).collect();
-        let Some((first, joint)) = members.first().and_then(|it| Some((it, it.joint.as_ref()?))) else {
-            continue;
+        let node = |it: &usize| match steps.get(*it) {
+            Some(Step::Active(node)) => Some(Arc::clone(node)),
+            Some(Step::Excluded { .. }) | None => None,
         };
-        let joined = Step::Active(Arc::new(first.joined((joint.join)(&parts))));
+        let members: Vec<Arc<Node>> = positions.iter().filter_map(node).collect();
+        let Some((first, others)) = members.split_first() else { continue };
+        let Some(joined) = first.joined_with(others) else { continue };
         let reason = format!("joined with {}", first.source);
-        for (position, node) in positions.iter().zip(&members).skip(1) {
+        for (position, node) in positions.iter().skip(1).zip(others) {
             let (source, priority) = (node.source.clone(), node.profile.priority);
             steps[*position] = Step::Excluded { source, priority, reason: reason.clone().into() };
         }
         if let Some(position) = positions.first() {
-            steps[*position] = joined;
+            steps[*position] = Step::Active(joined);
         }
     }
 }
