@@ -89,7 +89,7 @@ async fn skills_that_do_not_exist_are_refused() {
     assert_eq!((status, &problem["code"]), (422, &json!("unknown_entry")), "{problem}");
     let pass = json!({"user": "hi", "skills": ["none"]});
     let (status, problem) = json_of(scene.post("/v1/prompts/chat/resolve", pass).send().await.unwrap()).await;
-    assert_eq!((status, &problem["at"]), (400, &json!("skills")), "{problem}");
+    assert_eq!((status, &problem["at"]), (422, &json!("skills")), "{problem}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
