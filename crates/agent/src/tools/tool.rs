@@ -45,6 +45,20 @@ pub struct Invocation {
     pub(crate) skills: SkillShare,
 }
 
+impl Invocation {
+    /// Returns what the thread remembers under a key, and what this round of calls added to it.
+    pub fn note(&self, key: &str) -> Option<Value> {
+        self.notes.get(key).unwrap_or_else(|| self.log.get().note(key).map(|it| (**it).clone()))
+    }
+
+    /// Lets the thread remember a value under a key, or forget it. It is appended in one commit with the results of the
+    /// round: after a crash the thread has both or neither. A tool that reads a note before it sets it must run
+    /// [alone](Tool::alone).
+    pub fn set_note(&self, key: impl Into<String>, value: Option<Value>) {
+        self.notes.set(key.into(), value);
+    }
+}
+
 type RunFn = dyn Fn(Invocation) -> BoxFuture<'static, Result<Value, BoxError>> + Send + Sync;
 type OutputFn = dyn Fn(&Value) -> ToolOutput + Send + Sync;
 type ApprovalFn = dyn Fn(&Value) -> bool + Send + Sync;
