@@ -1,12 +1,12 @@
 //! `skills`, and `--skill` of `run`.
 
 use contexture_wire::Dialect;
-use insta::assert_snapshot;
 
 use crate::Folder;
 use crate::served::{Served, says};
 
-const CHAT: (&str, &str) = ("prompts/chat.md", "---\nmodel: mock/m-1\nuse: [{skill: \"*\"}]\n---\nYou are helpful.\n");
+const CHAT: (&str, &str) =
+    ("prompts/chat.md", "---\nmodel: mock/m-1\nuse: [{skill: \"*\"}]\n---\nYou are helpful.\n");
 const REFUNDS: (&str, &str) = (
     "skills/refunds/SKILL.md",
     "---\nname: refunds\ndescription: Pays back money for orders.\n---\n\nAsk for the order number.\n",
@@ -17,7 +17,9 @@ const POEMS: (&str, &str) =
 #[test]
 fn skills_are_listed_checked_and_found() {
     let folder = Folder::new([CHAT, REFUNDS, POEMS]);
-    assert_snapshot!(folder.run(&["skills", "list"]).shown(), @"");
+    let shown = folder.run(&["skills", "list"]).shown();
+    assert!(shown.contains("Pays back money for orders.") && shown.contains("skills/poems"), "{shown}");
+    assert!(shown.contains("unknown field `version`") && shown.ends_with("[exit 0]"), "{shown}");
     let listed = folder.run(&["skills", "list", "--json"]).json();
     assert_eq!(listed[1]["name"], "refunds", "{listed}");
     assert_eq!(listed[1]["findings"].as_array().map(Vec::len), Some(0), "{listed}");
@@ -28,7 +30,11 @@ fn skills_are_listed_checked_and_found() {
     assert_eq!(good.run(&["skills", "check"]).code, Some(0));
 
     let routed = folder.run(&["skills", "route", "I want my money back", "--json"]).json();
-    assert_eq!((&routed["index"], &routed["hints"][0]["name"]), (&"full".into(), &"refunds".into()), "{routed}");
+    assert_eq!(
+        (&routed["index"], &routed["hints"][0]["name"]),
+        (&"full".into(), &"refunds".into()),
+        "{routed}"
+    );
     assert!(routed["hints"][0]["score"].as_f64().is_some_and(|it| it > 0.0), "{routed}");
     assert_eq!(folder.run(&["skills", "route", "zebra", "--json"]).json()["hints"], serde_json::json!([]));
 }

@@ -134,7 +134,13 @@ fn the_public_validator_accepts_what_lint_accepts() {
 fn all_faults_are_told_with_their_places() {
     let text = "---\nname: Refunds\nversion: 2\ndescription:\nmetadata: {a: [b]}\n---\n";
     let project = project(&[("skills/refunds/SKILL.md", text)]);
-    insta::assert_snapshot!(listed(&project.skill_folders()[0].findings), @"");
+    insta::assert_snapshot!(listed(&project.skill_folders()[0].findings), @"
+    skills/refunds/SKILL.md:5:1 file_invalid: lists, maps, anchors and tags of YAML can't be used here
+    skills/refunds/SKILL.md:2:7 file_invalid: `name` may have `a` to `z`, digits and `-` only
+    skills/refunds/SKILL.md:3:1 unknown_field: unknown field `version` [put what is your own under `metadata`]
+    skills/refunds/SKILL.md:4:12 file_invalid: `description` must be a text, found nothing [put quotes around it]
+    skills/refunds/SKILL.md:5:11 file_invalid: `metadata.a` must be a text
+    ");
 }
 
 #[test]
@@ -145,11 +151,11 @@ fn loading_is_lenient() {
         let version = version.map(|it| (it.allowed_tools, it.instructions.to_string()));
         format!("{name} {description:?} {version:?}")
     };
-    insta::assert_snapshot!(of("---\nname: s\ndescription: Use it: always\nallowed-tools: Read, Bash(git add:*)\n---\nDo."), @"");
-    insta::assert_snapshot!(of("---\nname: Other Name\ndescription: D\nunknown: 1\n---\nDo."), @"");
-    insta::assert_snapshot!(of("---\nname: s\ndescription: D\nallowed-tools: [Read, Write]\n---\nDo."), @"");
-    insta::assert_snapshot!(of("---\nname: s\n---\nDo."), @"");
-    insta::assert_snapshot!(of("Do."), @"");
+    insta::assert_snapshot!(of("---\nname: s\ndescription: Use it: always\nallowed-tools: Read, Bash(git add:*)\n---\nDo."), @r#"s Some("Use it: always") Some((["Read", "Bash(git add:*)"], "Do."))"#);
+    insta::assert_snapshot!(of("---\nname: Other Name\ndescription: D\nunknown: 1\n---\nDo."), @r#"s Some("D") Some(([], "Do."))"#);
+    insta::assert_snapshot!(of("---\nname: s\ndescription: D\nallowed-tools: [Read, Write]\n---\nDo."), @r#"s Some("D") Some((["Read", "Write"], "Do."))"#);
+    insta::assert_snapshot!(of("---\nname: s\n---\nDo."), @"s None None");
+    insta::assert_snapshot!(of("Do."), @"s None None");
 }
 
 #[test]
@@ -158,13 +164,52 @@ fn prompts_list_the_skills_that_they_name() {
         let prompt = format!("---\nuse:\n  - {entry}\n---\nHelp.");
         resolved(&[("prompts/p.md", &prompt), REFUNDS, POEMS], json!({}))
     };
-    insta::assert_snapshot!(of("skill: refunds"), @"");
-    insta::assert_snapshot!(of("skill: \"*\""), @"");
-    insta::assert_snapshot!(of("skill: [poems, refunds]"), @"");
-    insta::assert_snapshot!(of("skill: {name: poems, inject: system}"), @"");
-    insta::assert_snapshot!(of("block: available_skills"), @"");
+    insta::assert_snapshot!(of("skill: refunds"), @"
+    system: Help.
+
+    <available-skills>
+    - refunds: Pays back money.
+    </available-skills>
+    ");
+    insta::assert_snapshot!(of("skill: \"*\""), @"
+    system: Help.
+
+    <available-skills>
+    - poems: Rhymes.
+    - refunds: Pays back money.
+    </available-skills>
+    ");
+    insta::assert_snapshot!(of("skill: [poems, refunds]"), @"
+    system: Help.
+
+    <available-skills>
+    - poems: Rhymes.
+    - refunds: Pays back money.
+    </available-skills>
+    ");
+    insta::assert_snapshot!(of("skill: {name: poems, inject: system}"), @"
+    system: Help.
+
+    <available-skills>
+    - poems: Rhymes.
+    </available-skills>
+    ");
+    insta::assert_snapshot!(of("block: available_skills"), @"
+    system: Help.
+
+    <available-skills>
+    - poems: Rhymes.
+    - refunds: Pays back money.
+    </available-skills>
+    ");
     // Two entries make one list, and a branch that is not taken adds nothing.
-    insta::assert_snapshot!(of("skill: refunds\n  - {when: input.x, use: {skill: poems}}\n  - skill: refunds"), @"");
+    insta::assert_snapshot!(of("skill: refunds\n  - {when: input.x, use: {skill: poems}}\n  - skill: refunds"), @"
+    system: Help.
+
+    <available-skills>
+    - refunds: Pays back money.
+    </available-skills>
+    ");
 }
 
 #[test]
@@ -181,8 +226,16 @@ fn wrong_entries_are_told_with_their_places() {
         "skill: {name: poems, inject: everywhere}",
         "skill: {name: poems, injct: auto}",
     ];
-    insta::assert_snapshot!(entries.map(of).join("\n"), @"");
-    insta::assert_snapshot!(faults(&[("prompts/p.md", "---\nuse: [{skill: x}]\n---\n")]), @"");
+    insta::assert_snapshot!(entries.map(of).join("\n"), @r#"
+    prompts/p.md:3:12 unknown_entry: there is no skill `refund` [did you mean `refunds`?]
+    prompts/p.md:3:12 unknown_entry: there is no skill `nothing` [there are: poems, refunds]
+    prompts/p.md:3:20 unknown_entry: there is no skill `../x` [there are: poems, refunds]
+    prompts/p.md:3:12 file_invalid: `use[0].skill`: expected the name of a skill, or `"*"` for all, found `5`
+    prompts/p.md:3:12 file_invalid: `use[0].skill`: `name` is missing
+    prompts/p.md:3:34 file_invalid: `use[0].skill.inject`: expected `auto` or `system`, found `everywhere`
+    prompts/p.md:3:26 unknown_field: `use[0].skill`: unknown field `injct` [did you mean `inject`?]
+    "#);
+    insta::assert_snapshot!(faults(&[("prompts/p.md", "---\nuse: [{skill: x}]\n---\n")]), @"prompts/p.md:2:15 unknown_entry: there is no skill `x` [write `skills/x/SKILL.md`, with a `description`]");
 }
 
 #[test]
@@ -205,10 +258,16 @@ fn folders_are_found_where_they_may_be_and_nowhere_else() {
     let shown = |it: &SkillFolder| {
         let files =
             it.version.as_ref().map(|it| it.files.join(" ")).unwrap_or_else(|| "not loaded".to_owned());
-        format!("{} {} [{files}] {}", it.name, it.folder, listed(&it.findings))
+        format!("{} {} [{files}] {}", it.name, it.folder, listed(&it.findings)).trim_end().to_owned()
     };
     let all: Vec<String> = project.skill_folders().iter().map(shown).collect();
-    insta::assert_snapshot!(all.join("\n"), @"");
+    insta::assert_snapshot!(all.join("\n"), @"
+    four more/four []
+    one skills/one [references/r.md scripts/s.py]
+    one .agents/skills/one [not loaded] .agents/skills/one/SKILL.md duplicate_id: there is another skill `one`, which is used
+    three .agents/skills/three []
+    two skills/group/two []
+    ");
 }
 
 #[cfg(unix)]
@@ -230,9 +289,17 @@ fn hostile_folders_do_no_harm() {
     symlink(outside.0.join("stolen/SKILL.md"), dir.0.join("skills/linked/SKILL.md")).unwrap();
     symlink(&dir.0, dir.0.join("skills/good/loop")).unwrap();
     let project = Project::open(&dir.0).unwrap();
-    let shown = |it: &SkillFolder| format!("{} {:?} {}", it.name, it.description, listed(&it.findings));
+    let shown = |it: &SkillFolder| {
+        format!("{} {:?} {}", it.name, it.description, listed(&it.findings)).trim_end().to_owned()
+    };
     let all: Vec<String> = project.skill_folders().iter().map(shown).collect();
-    insta::assert_snapshot!(all.join("\n"), @"");
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    binary None skills/binary/SKILL.md file_invalid: the file is not UTF-8: the byte at 0 is not part of a character [save the file as UTF-8]
+    good Some("D")
+    größe Some("D") skills/größe/SKILL.md:2:7 file_invalid: `name` may have `a` to `z`, digits and `-` only
+    huge None skills/huge/SKILL.md file_invalid: the file is larger than 1048576 bytes
+    linked None skills/linked/SKILL.md file_invalid: the file is a link that leads out of the project; such links are not followed [copy the file into the project, or link to a file inside it]
+    "#);
 
     let source = project.skills();
     let read = |file: &str| block_on(source.read("good", file)).map(|it| it.map(|it| it.to_string()));
