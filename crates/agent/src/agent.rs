@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use contexture_compose::ports::SkillSource;
 use contexture_compose::{Engine, SharedTool};
 use contexture_model::Model;
 use contexture_session::Time;
@@ -64,6 +65,7 @@ pub(crate) struct Inner {
     pub(crate) summarizer: Option<Arc<dyn Summarizer>>,
     pub(crate) watcher: Option<Arc<dyn Watcher>>,
     pub(crate) knowledge: Option<Arc<dyn KnowledgeBases>>,
+    pub(crate) skills: Option<Arc<dyn SkillSource>>,
     pub(crate) offload: Arc<dyn Offload>,
     pub(crate) time: Arc<dyn Time>,
     pub(crate) secrets: Arc<dyn Secrets>,
@@ -102,6 +104,7 @@ impl Agent {
                 summarizer: None,
                 watcher: None,
                 knowledge: None,
+                skills: None,
                 offload: Arc::new(InPlace),
                 time,
                 secrets: Arc::new(secrets),
@@ -180,6 +183,12 @@ impl AgentBuilder {
     /// Sets where the knowledge bases are that runs name.
     pub fn knowledge(mut self, bases: impl KnowledgeBases + 'static) -> Self {
         self.inner.knowledge = Some(Arc::new(bases));
+        self
+    }
+
+    /// Sets where the skills are that runs name, and where a refresh finds their current versions.
+    pub fn skills(mut self, skills: Arc<dyn SkillSource>) -> Self {
+        self.inner.skills = Some(skills);
         self
     }
 

@@ -38,6 +38,20 @@ pub enum AgentError {
         /// The name of the base.
         base: String,
     },
+    /// The run names a skill that does not exist. Nothing was written.
+    #[error("there is no skill `{skill}`")]
+    NoSuchSkill {
+        /// The name of the skill.
+        skill: String,
+    },
+    /// A skill can't be loaded. Nothing was written.
+    #[error("skill `{skill}`: {reason}")]
+    SkillUnreadable {
+        /// The name of the skill.
+        skill: String,
+        /// What its source says.
+        reason: String,
+    },
     /// The prompt offers a tool that nothing can run. The model was not called, and nothing was written.
     #[error(
         "nothing can run the tool `{tool}` that the prompt offers: give it with its function, or as the agent's executor"
@@ -116,7 +130,8 @@ impl AgentError {
             AgentError::Approval(err) => err.code(),
             AgentError::ClientTool(err) => err.code(),
             AgentError::NoSuchTool { .. } | AgentError::NoExecutor { .. } => ErrorCode::ToolUnknown,
-            AgentError::NoSuchBase { .. } => ErrorCode::UnknownEntry,
+            AgentError::NoSuchBase { .. } | AgentError::NoSuchSkill { .. } => ErrorCode::UnknownEntry,
+            AgentError::SkillUnreadable { .. } => ErrorCode::FileInvalid,
             AgentError::NoModel => ErrorCode::ModelMissing,
             AgentError::Blocked { .. } => ErrorCode::GuardrailBlocked,
             AgentError::Constraints { .. } => ErrorCode::ConstraintFailed,

@@ -21,6 +21,7 @@ mod ports;
 mod relief;
 mod request;
 mod run;
+mod skills;
 mod spec;
 mod text;
 mod told;
@@ -41,6 +42,7 @@ pub use ports::{Called, Calling, InPlace, KnowledgeBases, Offload, Piece, Secret
 pub use relief::CompactRequest;
 pub use request::resolve_reminded;
 pub use run::Run;
+pub use skills::{LoadedSkill, SkillInject, SkillLoad};
 pub use spec::{AnswerRequest, KnowledgeRequest, ResumePolicy, RunRequest, RunSpec};
 pub use tokio_util::sync::CancellationToken;
 pub use told::{EventView, ends_turn, is_answer};

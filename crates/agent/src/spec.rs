@@ -67,7 +67,10 @@ pub struct RunRequest {
     pub blocks: Vec<InlineBlock>,
     /// Reminders for this turn, in a separate hidden envelope after it: at most 16, each of at most 2,000 characters.
     pub reminders: Vec<String>,
-    /// Evaluates the frozen prefix again, although it is pinned.
+    /// The names of skills to load. One that does not exist is an error, raised before anything is written; one that is
+    /// active already stays as it is.
+    pub skills: Vec<String>,
+    /// Evaluates the frozen prefix again, although it is pinned. Active skills are taken at their current versions.
     pub refresh: bool,
     /// The idempotency key. A second run with the same key returns the outcome of the first.
     pub key: Option<String>,
@@ -135,6 +138,12 @@ impl RunRequest {
     #[must_use]
     pub fn knowledge(self, knowledge: KnowledgeRequest) -> Self {
         self.with(|it| it.spec.knowledge = Some(knowledge))
+    }
+
+    /// Sets the names of skills to load.
+    #[must_use]
+    pub fn skills<T: Into<String>>(self, skills: impl IntoIterator<Item = T>) -> Self {
+        self.with(|it| it.skills = skills.into_iter().map(Into::into).collect())
     }
 
     /// Sets system instructions for this run only.

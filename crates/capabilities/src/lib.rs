@@ -1,4 +1,4 @@
-//! Built-in entries of prompts: retrieval, grounding, and the catalogue of knowledge bases.
+//! Built-in entries of prompts: retrieval, grounding, skills, and the catalogues of knowledge bases and skills.
 //!
 //! ```text
 //! KnowledgeBase ─▶ search (query, hits, what was left out) ─▶ pieces ─▶ retriever · pipeline · grounding
@@ -18,6 +18,7 @@ mod query;
 mod request;
 mod retrieval;
 mod search;
+mod skills;
 mod tools;
 
 pub use base::{BaseAccess, KnowledgeBase, Lookup};
@@ -26,3 +27,6 @@ pub use grounding::{Grounding, grounding};
 pub use query::{QUERY_VARIABLES, QueryTemplate};
 pub use request::Bases;
 pub use retrieval::{Inject, Retrieval, pipeline, retriever};
+pub use skills::{
+    SKILL_CATALOGUE, SKILL_TOOLS, SkillIndex, SkillIndexForm, SkillMatch, Skills, UnknownSkill, skill, skills,
+};

@@ -284,6 +284,8 @@ impl From<AgentError> for Failure {
             | AgentError::NoModel
             | AgentError::NoSuchTool { .. }
             | AgentError::NoSuchBase { .. }
+            | AgentError::NoSuchSkill { .. }
+            | AgentError::SkillUnreadable { .. }
             | AgentError::NoAnswer { .. }
             | AgentError::Panicked
             | AgentError::Blocked { .. } => failure,

@@ -39,6 +39,8 @@ pub(crate) struct Stage {
     input: Value,
     scope: Scope,
     settings: Settings,
+    /// The skills that turns load.
+    skills: Vec<String>,
     /// The model named by the arguments.
     pub(crate) model: Option<String>,
     dir: PathBuf,
@@ -66,6 +68,7 @@ impl Stage {
             input,
             scope: pass::scope(&args.scope, args.session.as_deref())?,
             settings: settings(args)?,
+            skills: args.skills.clone(),
             model: models::named(&args.model, own),
             project,
             prompt,
@@ -132,7 +135,8 @@ impl Stage {
             settings: self.settings.clone(),
             ..RunSpec::default()
         };
-        RunRequest { spec, user: user.map(Message::user), ..RunRequest::default() }
+        let skills = self.skills.clone();
+        RunRequest { spec, user: user.map(Message::user), skills, ..RunRequest::default() }
     }
 
     /// Builds the request for a compaction.
@@ -287,6 +291,7 @@ pub(crate) fn agent_builder(project: &Project, models: &Models) -> Result<AgentB
     let mut builder = contexture::agent(client.clone())
         .config(config)
         .knowledge(project.knowledge().clone())
+        .skills(project.skills())
         .catalogue(project.catalogue().clone())
         .engine(contexture::engine());
     let tools = project.tools()?;

@@ -42,9 +42,9 @@ pub use define::{
     Adaptation, Arrangement, Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Branch,
     Budget, CacheConfig, Call, Context, ContextProvider, ContextSource, Contribution, Contributor,
     ConversationUse, Declaration, Definition, Entry, FnContributor, HistoryConfig, InlineBlock, Input,
-    InputPolicy, Match, MatchBuilder, MessageText, Messages, MessagesFunction, ModelLimits, OnError, Piece,
-    Placement, Predicate, Profile, Rank, Schema, Scope, Selector, TagValue, Text, UserMessage, UserPart,
-    When, contributor, injectable, matching, provider, when,
+    InputPolicy, Joint, Match, MatchBuilder, MessageText, Messages, MessagesFunction, ModelLimits, OnError,
+    Piece, Placement, Predicate, Profile, Rank, Schema, Scope, Selector, TagValue, Text, UserMessage,
+    UserPart, When, contributor, injectable, matching, provider, when,
 };
 pub use error::{BoxError, Error, ErrorKind, InputFault};
 pub use evaluated::{Reuse, Timing};

@@ -19,8 +19,7 @@ use crate::files::Sources;
 use crate::read::facts::{Facts, Read, Spot, Use};
 use crate::read::index::context_name;
 use crate::read::partials::Library;
-use crate::source::front;
-use crate::source::yaml::Data;
+use crate::skills::SkillFolder;
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -70,12 +69,15 @@ const OF_CTX: [&str; 4] = ["session", "tenant", "user", "now"];
 pub(crate) fn lint(
     sources: &Sources,
     compiled: &Compiled,
+    skills: &[SkillFolder],
     mut faults: Vec<Fault>,
     of_flows: (Vec<Fault>, Vec<Fault>),
 ) -> Vec<Lint> {
     let is_broken = !faults.is_empty();
     let (of_flows, flow_warnings) = of_flows;
     faults.extend(of_flows);
+    // What loading tolerates other tools may refuse, so it is an error here.
+    faults.extend(skills.iter().flat_map(|it| it.findings.clone()));
     faults.extend(compiled.contexts.values().flat_map(|it| it.faults.clone()));
     faults.extend(compiled.blocks.values().flat_map(|it| it.faults.clone()));
     let mut findings = Findings { compiled, found: Vec::new() };
@@ -136,7 +138,7 @@ impl Findings<'_> {
         });
     }
 
-    /// Parses the files that no unit reads: skills and partials.
+    /// Parses the files that no unit reads: partials.
     fn other_files(&mut self, sources: &Sources, faults: &mut Vec<Fault>) {
         let library = Library::new(sources);
         let mut note = |file: &str, problems: Vec<Problem>| {
@@ -144,34 +146,6 @@ impl Findings<'_> {
         };
         for file in sources.of_kind(FileKind::Partial) {
             note(file, library.template(file).err().unwrap_or_default());
-        }
-        for file in sources.of_kind(FileKind::Skill) {
-            match sources.text(file) {
-                Ok(text) => {
-                    let document = front::split(text);
-                    self.skill(file, &document);
-                    note(file, document.problems);
-                }
-                Err(err) => note(file, err.faults.into_iter().map(Problem::of_file).collect()),
-            }
-        }
-    }
-
-    fn skill(&mut self, file: &str, document: &front::Document) {
-        let Data::Map(pairs) = &document.front.data else { return };
-        if !document.problems.is_empty() {
-            return;
-        }
-        for field in ["name", "description"] {
-            let given = pairs.iter().find(|it| it.key == field).is_some_and(|it| match &it.value.data {
-                Data::Text(text) => !text.trim().is_empty(),
-                _ => false,
-            });
-            if !given {
-                let message = format!("the skill has no `{field}`");
-                let hint = "a model decides by name and description whether to load a skill";
-                self.warn("skill_incomplete", message, file, document.front.place, Some(hint));
-            }
         }
     }
 

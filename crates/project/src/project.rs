@@ -6,7 +6,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contexture_capabilities::Bases;
+use contexture_capabilities::{Bases, SkillIndexForm};
+use contexture_compose::ports::SkillSource;
 use contexture_compose::tags::block_tag_name;
 use contexture_compose::{Block, ModelLimits, Prompt, ResolveOptions, TargetModel, full_name};
 use contexture_flow::Flow;
@@ -23,6 +24,7 @@ use crate::knowledge::{BASES, Knowledge, KnowledgePorts, ProjectBase};
 use crate::lint::{Lint, lint};
 use crate::read::prompt_file::prompt_name;
 use crate::read::tools::ProjectTool;
+use crate::skills::{ProjectSkills, SKILLS, SkillFolder};
 
 /// A project folder, read and compiled.
 ///
@@ -58,6 +60,7 @@ pub struct Project {
     prompts: BTreeMap<String, ServedPrompt>,
     pub(crate) flows: Flows,
     knowledge: Knowledge,
+    skills: ProjectSkills,
 }
 
 /// A prompt as [`Project::prompt`] returns it.
@@ -128,11 +131,23 @@ impl Project {
         let overrides = overrides(&config)?;
         let config = overridden(&config, &overrides)?;
         let knowledge = Knowledge::new(&files, &sources, &config);
-        let compiled = compile(&sources, &config, &knowledge, None);
+        let skills = ProjectSkills::new(&*files, &config);
+        let compiled = compile(&sources, &config, (&knowledge, &skills), None);
         let prompts = served(&compiled, &BTreeMap::new());
         let flows = Flows::compile(&sources, &compiled, FlowParts::default(), None);
         let catalogue = config.catalogue();
-        Ok(Project { files, sources, config, catalogue, overrides, compiled, prompts, flows, knowledge })
+        Ok(Project {
+            files,
+            sources,
+            config,
+            catalogue,
+            overrides,
+            compiled,
+            prompts,
+            flows,
+            knowledge,
+            skills,
+        })
     }
 
     /// Returns the nearest folder, starting at `start` and walking up, that has a `contexture.toml` or `prompts/`.
@@ -176,6 +191,22 @@ impl Project {
     /// tenant's own: it can be filled and searched, but prompts and turns can't name it.
     pub fn base(&self, id: &BaseId) -> Arc<ProjectBase> {
         self.knowledge.base(id)
+    }
+
+    /// Returns the skills, to give to an agent. What a reload finds is in the source that it returns afterwards.
+    pub fn skills(&self) -> Arc<dyn SkillSource> {
+        self.skills.source()
+    }
+
+    /// Returns the folders of skills, sorted by name, with what is wrong with them. Those without a description can't be
+    /// loaded.
+    pub fn skill_folders(&self) -> &[SkillFolder] {
+        self.skills.folders()
+    }
+
+    /// Returns the form in which prompts list all skills of the project.
+    pub fn skill_index_form(&self) -> SkillIndexForm {
+        self.skills.form()
     }
 
     /// Returns the names of the bases that are folders of the project, in order.
@@ -297,8 +328,13 @@ impl Project {
         if changed_bases {
             changes.insert(BASES.to_owned());
         }
+        let skills = ProjectSkills::new(&*self.files, &config);
+        // Entries of skills that did not change are the same as before.
+        let is_same = skills.is_same(&self.skills);
+        let skills = if is_same { self.skills.clone() } else { skills };
+        changes.extend((!is_same).then(|| SKILLS.to_owned()));
         let previous = Previous { compiled: &self.compiled, changes: &changes };
-        let compiled = compile(&sources, &config, &knowledge, Some(&previous));
+        let compiled = compile(&sources, &config, (&knowledge, &skills), Some(&previous));
         let prompts = served(&compiled, &self.prompts);
         let before = Before { flows: &self.flows, changes: &changes };
         let flows = Flows::compile(&sources, &compiled, self.flows.parts.clone(), Some(&before));
@@ -316,14 +352,15 @@ impl Project {
         };
         self.catalogue = config.catalogue();
         (self.sources, self.config, self.compiled, self.prompts) = (sources, config, compiled, prompts);
-        (self.flows, self.knowledge) = (flows, knowledge);
+        (self.flows, self.knowledge, self.skills) = (flows, knowledge, skills);
         Ok(reload)
     }
 
     /// Lists the faults and warnings of all files.
     pub fn lint(&self) -> Vec<Lint> {
         let faults = self.prompts.values().flat_map(|it| it.faults.clone()).collect();
-        lint(&self.sources, &self.compiled, faults, (self.flows.faults(), self.flows.warnings()))
+        let skills = self.skills.folders();
+        lint(&self.sources, &self.compiled, skills, faults, (self.flows.faults(), self.flows.warnings()))
     }
 }
 

@@ -172,7 +172,7 @@ impl Relief<'_> {
     /// Resolves the prompt without history. Returns `None` if not even that fits.
     async fn bare(&mut self) -> Result<Option<Pass>, AgentError> {
         let snapshot = self.log.snapshot();
-        let resolver = &*self.resolver;
+        let resolver = &mut *self.resolver;
         match self.log.attend(self.cancel, resolver.resolve_bare(&snapshot)).await {
             Err(err) if overflow(&err).is_some() => Ok(None),
             resolved => resolved.map(Some),

@@ -46,14 +46,18 @@ pub(crate) struct FrozenCheck<'a> {
 }
 
 impl FrozenCheck<'_> {
+    /// Whether the provider's cache is lost for a reason that the thread does not tell: a pause, or a refresh.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.refresh || self.idle > self.lifetime
+    }
+
     fn kept(&self) -> Option<FrozenBlocks> {
         let state = self.thread.state();
         let note = self.thread.note(KEY)?;
         let frozen = FrozenBlocks::deserialize(&**note).ok()?;
-        let holds = !self.refresh
+        let holds = !self.is_lost()
             && frozen.model == self.model
-            && (frozen.archives, frozen.history_after) == (state.n_archives, state.history_after)
-            && self.idle <= self.lifetime;
+            && (frozen.archives, frozen.history_after) == (state.n_archives, state.history_after);
         holds.then_some(frozen)
     }
 

@@ -4,6 +4,7 @@ mod frozen;
 mod reminders;
 mod resolver;
 mod sent;
+mod skills;
 
 pub(crate) use frozen::{is_thawed, thawed};
 pub use reminders::resolve_reminded;

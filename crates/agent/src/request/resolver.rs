@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_compose::{
-    Absence, Additions, Body, CacheRules, CallOverrides, Conversation, EditDecision, Entry, GuardrailSide,
-    InFlightTurn, InlineBlock, ModelLimits, Pass, Prompt, Prospect, ResolveOptions, ResultView, Reuse, Sent,
-    SharedTool, TargetModel,
+    Absence, Additions, Body, CacheRules, CallOverrides, Conversation, EditDecision, Entry, ErrorKind,
+    GuardrailSide, InFlightTurn, InlineBlock, ModelLimits, Pass, Prompt, Prospect, ResolveOptions,
+    ResultView, Reuse, Sent, SharedTool, TargetModel,
 };
 use contexture_history::compaction::{Caps, Frontier, ResultLimits};
 use contexture_history::{Limit, Turn, TurnStatus};
@@ -23,6 +23,7 @@ use crate::checks::{Guarded, guard};
 use crate::compaction::{Ageing, AgeingRules, Learned, ageing, caps};
 use crate::error::{AgentError, ClientToolError};
 use crate::event::Remark;
+use crate::skills::{NewSkills, SkillView};
 use crate::spec::RunSpec;
 use crate::text::with_text;
 use crate::tools::{OwnTools, Tool};
@@ -49,6 +50,10 @@ pub(crate) struct Resolver {
     pub(crate) ignores_learned: bool,
     /// Caps on shown results and messages that the thread has not recorded yet.
     pub(crate) caps: Option<Arc<Caps>>,
+    /// Records of skills that the thread does not have yet.
+    pub(crate) skills: NewSkills,
+    /// The skills as the latest pass shows them.
+    pub(crate) shown_skills: SkillView,
 }
 
 /// What is known about the provider's cache before a call.
@@ -80,17 +85,37 @@ impl Resolver {
             learned: None,
             ignores_learned: false,
             caps: None,
+            skills: NewSkills::default(),
+            shown_skills: SkillView::default(),
         }
     }
 
     /// Resolves the prompt for a thread and its turn in flight.
+    ///
+    /// Which turns a request has is known once it is resolved. If the instructions of an active skill turn out to be
+    /// missing, or not to fit, the prompt is resolved again with another view of the skills.
     pub(crate) async fn resolve(
-        &self,
+        &mut self,
         thread: &Snapshot,
         in_flight: InFlightTurn,
         before: Option<&Pass>,
     ) -> Result<Pass, AgentError> {
-        Ok(self.prompt.resolve(self.options(thread, in_flight, before)?).await?)
+        self.shown_skills = self.skill_view(thread);
+        // A turn that begins is recorded with the instructions of the skills that its request names.
+        let is_new = matches!(in_flight, InFlightTurn::New(_));
+        let named: Vec<String> =
+            self.skills.enclosed.iter().filter(|_| is_new).map(|it| it.0.clone()).collect();
+        loop {
+            let options = self.options(thread, in_flight.clone(), before)?;
+            let resolved = self.prompt.resolve(options).await;
+            let is_settled = match &resolved {
+                Ok(pass) => !self.shown_skills.restate_missing(pass.request(), &named),
+                Err(err) => !excess(err).is_some_and(|it| self.shown_skills.shrink(it)),
+            };
+            if is_settled {
+                return Ok(resolved?);
+            }
+        }
     }
 
     /// Runs the input guardrails on messages. Returns the messages and whether any of them was rewritten.
@@ -114,7 +139,8 @@ impl Resolver {
     }
 
     /// Resolves the prompt without any history: the start of a request for a summary.
-    pub(crate) async fn resolve_bare(&self, thread: &Snapshot) -> Result<Pass, AgentError> {
+    pub(crate) async fn resolve_bare(&mut self, thread: &Snapshot) -> Result<Pass, AgentError> {
+        self.shown_skills = self.skill_view(thread);
         let none = InFlightTurn::Recorded(Turn::new("in_flight", Vec::new()));
         let mut options = self.options(thread, none, None)?;
         options.conversation.history.clear();
@@ -136,6 +162,12 @@ impl Resolver {
         let offer = |it: &OwnTools| it.offer(thread, limits.context_window, shows_history);
         let own = self.agent.toolbox.own.as_ref().map(offer).unwrap_or_default();
         let history = thread.turns().iter().filter(|it| it.status() != TurnStatus::InFlight);
+        let skills = &self.shown_skills;
+        let relocated = |it: &Turn| skills.relocated(it).unwrap_or_else(|| it.clone());
+        let in_flight = match in_flight {
+            InFlightTurn::New(turn) => InFlightTurn::New(turn),
+            InFlightTurn::Recorded(turn) => InFlightTurn::Recorded(relocated(&turn)),
+        };
         Ok(ResolveOptions {
             input: if self.spec.input.is_null() { json!({}) } else { self.spec.input.clone() },
             scope: self.spec.scope.clone(),
@@ -160,12 +192,12 @@ impl Resolver {
                 spare_tools: self.named_tools()?.into_iter().chain(own.always).collect(),
                 result_reader: own.with_previews,
                 blocks: if is_new { self.blocks.clone() } else { Vec::new() },
-                entries: if is_new { self.named_knowledge()? } else { Vec::new() },
+                entries: self.own_entries(is_new)?,
                 ..Additions::default()
             },
             conversation: Conversation {
                 instructions: self.spec.instructions.clone().or_else(|| thread.instructions().map(Arc::from)),
-                history: history.map(|it| (**it).clone()).collect(),
+                history: history.map(|it| relocated(it)).collect(),
                 absent: thread.omitted().iter().map(absence).collect(),
                 results: Some(results),
                 turn: Some(in_flight),
@@ -206,6 +238,12 @@ impl Resolver {
             None => Err(AgentError::NoSuchTool { tool: name.clone() }),
         });
         each.collect()
+    }
+
+    /// Returns the entries beside the prompt's: what the run searches, and the skills of the thread.
+    fn own_entries(&self, is_new: bool) -> Result<Vec<Entry>, AgentError> {
+        let knowledge = if is_new { self.named_knowledge()? } else { Vec::new() };
+        Ok(knowledge.into_iter().chain(self.shown_skills.entries()).collect())
     }
 
     /// Returns the entry for what the run searches. Once the turn is recorded, the snippets are part of its envelope.
@@ -259,7 +297,7 @@ impl Resolver {
         let model = self.model_on(thread);
         let frozen = model.and_then(|it| self.moment(thread, &it).record(pass));
         let own = self.agent.toolbox.own.as_ref().and_then(|it| it.record(thread, pass));
-        frozen.into_iter().chain(own).collect()
+        frozen.into_iter().chain(own).chain(self.shown_skills.records()).collect()
     }
 
     /// Reads the state of the thread's cache and limits before a turn begins or is resumed.
@@ -306,7 +344,7 @@ impl Resolver {
     }
 
     /// Returns the facts that decide whether the frozen prefix is still valid.
-    fn moment<'a>(&self, thread: &'a Snapshot, model: &'a str) -> FrozenCheck<'a> {
+    pub(super) fn moment<'a>(&self, thread: &'a Snapshot, model: &'a str) -> FrozenCheck<'a> {
         let lifetime = self.facts(model).cache.map_or(ASSUMED_LIFETIME_S, |it| it.lifetime_s);
         let CacheState { idle, refresh, is_frozen, .. } = self.cache;
         FrozenCheck {
@@ -359,10 +397,11 @@ impl Resolver {
     pub(crate) fn results(&self, thread: &Snapshot) -> ResultLimits {
         let facts = self.facts(&self.model_on(thread).unwrap_or_default());
         let limits = self.agent.config.compaction.result_limits(thread, facts);
-        match &self.caps {
+        let limits = match &self.caps {
             Some(caps) => ResultLimits { caps: Arc::clone(caps), ..limits },
             None => limits,
-        }
+        };
+        self.with_whole_skills(limits)
     }
 
     /// Returns the counter for a summary request, and how many tokens the request may have.
@@ -417,6 +456,14 @@ impl Resolver {
     ) -> Result<Guarded, AgentError> {
         let known = |id: &str| self.agent.guardrails.get(id).cloned();
         guard(&pass.extras().guardrails, side, text, known).await
+    }
+}
+
+/// Returns by how much a request is too long, if that is the error.
+fn excess(err: &contexture_compose::Error) -> Option<Tokens> {
+    match err.kind() {
+        ErrorKind::BudgetExceeded { need, limit, .. } => Some(need.saturating_sub(*limit)),
+        _ => None,
     }
 }
 

@@ -21,6 +21,9 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::notes::RoundNotes;
+use crate::skills::SkillShare;
+
 /// One call of a tool, as its function and middleware see it.
 #[derive(Clone, Debug)]
 pub struct Invocation {
@@ -36,6 +39,24 @@ pub struct Invocation {
     pub(crate) log: Thread,
     /// The largest result that is shown in full, in tokens.
     pub(crate) result_tokens: Tokens,
+    /// What the calls of the round remember of the thread.
+    pub(crate) notes: RoundNotes,
+    /// What skills may take of the window.
+    pub(crate) skills: SkillShare,
+}
+
+impl Invocation {
+    /// Returns what the thread remembers under a key, and what this round of calls added to it.
+    pub fn note(&self, key: &str) -> Option<Value> {
+        self.notes.get(key).unwrap_or_else(|| self.log.get().note(key).map(|it| (**it).clone()))
+    }
+
+    /// Lets the thread remember a value under a key, or forget it. It is appended in one commit with the results of the
+    /// round: after a crash the thread has both or neither. A tool that reads a note before it sets it must run
+    /// [alone](Tool::alone).
+    pub fn set_note(&self, key: impl Into<String>, value: Option<Value>) {
+        self.notes.set(key.into(), value);
+    }
 }
 
 type RunFn = dyn Fn(Invocation) -> BoxFuture<'static, Result<Value, BoxError>> + Send + Sync;
@@ -71,6 +92,8 @@ pub struct Tool {
     approval: Option<Arc<ApprovalFn>>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) alone: bool,
+    /// Whether it only reads what the model could be shown, so that no skill makes it need approval.
+    pub(crate) only_reads: bool,
 }
 
 /// A tool that can't be registered.
@@ -112,6 +135,7 @@ impl Tool {
             approval: None,
             timeout: None,
             alone: false,
+            only_reads: false,
         }
     }
 
@@ -152,6 +176,14 @@ impl Tool {
     #[must_use]
     pub fn alone(mut self) -> Self {
         self.alone = true;
+        self
+    }
+
+    /// Says that the tool only reads what the model could be shown anyway. Active skills that list the tools they allow
+    /// do not make it need approval.
+    #[must_use]
+    pub fn only_reads(mut self) -> Self {
+        self.only_reads = true;
         self
     }
 

@@ -18,6 +18,7 @@ use crate::beside::event_record;
 use crate::compaction::caps;
 use crate::event::Sink;
 use crate::request::{CacheState, Resolver, is_thawed, reminders_envelope};
+use crate::skills::LoadedSkill;
 use crate::spec::{ResumePolicy, RunRequest};
 
 /// Begins the turn of a request.
@@ -28,7 +29,8 @@ pub(super) async fn begin(
     request: RunRequest,
     sink: Sink,
 ) -> Result<Entered, AgentError> {
-    let RunRequest { spec, user, items, blocks, reminders, refresh, key, resume, policy, cancel } = request;
+    let RunRequest { spec, user, items, blocks, reminders, skills, refresh, key, resume, policy, cancel } =
+        request;
     // User input always gets the user role, whatever role the caller set. A blank message counts as none.
     let user = user.filter(|it| !it.is_blank()).map(|it| Message { role: Role::User, ..it });
     let cache = CacheState { refresh, ..CacheState::default() };
@@ -56,7 +58,7 @@ pub(super) async fn begin(
     }
     let opened = async {
         resolver.check_client_tools(&place.get()).await?;
-        open_with_room(&mut resolver, &place, user, &sink, &cancel).await
+        open_with_room(&mut resolver, &place, user, &skills, &sink, &cancel).await
     };
     let opened = cancel.run_until_cancelled(opened).await;
     let (Opening { before, aged, pass, user, mut remarks }, compactions) =
@@ -64,13 +66,18 @@ pub(super) async fn begin(
 
     let reminders = reminders_envelope(&reminders, &mut remarks);
     let n_shown = items.iter().filter(|it| it.is_shown_to_model()).count();
-    let n_hidden = n_shown + usize::from(reminders.is_some()) + usize::from(aged.is_some());
-    let envelope = pass.envelope().map(NewItem::from);
-    let opening = opening_items(user, envelope.into_iter().chain(reminders)).chain(items);
+    let enclosed: Vec<NewItem> = resolver.skill_envelopes().into_iter().map(NewItem::from).collect();
+    let n_hidden = n_shown + usize::from(reminders.is_some()) + usize::from(aged.is_some()) + enclosed.len();
+    let own = pass.envelope().into_iter().chain(pass.reminders()).map(NewItem::from);
+    let opening = opening_items(user, own.chain(reminders).chain(enclosed)).chain(items);
+    // From here on, the thread has them.
+    let loaded = std::mem::take(&mut resolver.skills).changed;
+    let loaded = loaded.iter().map(LoadedSkill::record);
     // The shortened views of this pass are recorded with the turn that needs them.
     let caps = resolver.caps.take().map(|it| caps::record(&it));
     let warnings = remarks.iter().map(|it| event_record(&it.event()));
-    let items: Vec<NewItem> = aged.into_iter().chain(caps).chain(opening).chain(warnings).collect();
+    let items: Vec<NewItem> =
+        aged.into_iter().chain(caps).chain(loaded).chain(opening).chain(warnings).collect();
     let n_items = items.len() as u64;
     let config = TurnConfig { key, resume: resume.is_some(), policy, items };
     let turn = match (begun(&thread, config, &cancel).await?, recovery) {

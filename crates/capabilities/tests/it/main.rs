@@ -5,4 +5,5 @@ mod budget;
 mod grounded;
 mod pairs;
 mod retrieval;
+mod skills;
 mod stage;

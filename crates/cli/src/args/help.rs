@@ -75,6 +75,14 @@ The id of a document is its path within the folder that is given, or the name of
 given itself. What has not changed is left alone; a run that was stopped continues where it was.
 In folders, files that are no text are left out with a reason.";
 
+pub(super) const SKILLS: &str = "\
+Examples:
+  contexture skills list
+  contexture skills check --json
+  contexture skills route 'I want my money back'
+
+Skills are folders with a SKILL.md, in skills/, in .agents/skills/ and where `[skills] paths` says.";
+
 pub(super) const COMPACT: &str = "\
 Examples:
   contexture compact support-1

@@ -6,6 +6,7 @@ mod keys;
 mod knowledge;
 mod serve;
 mod sessions;
+mod skills;
 mod talk;
 
 use std::ffi::OsString;
@@ -27,6 +28,7 @@ pub(crate) use keys::{AuditArgs, KeysArgs, KeysCommand, NewKeyArgs};
 pub(crate) use knowledge::{KnowledgeArgs, KnowledgeCommand};
 pub(crate) use serve::ServeArgs;
 pub(crate) use sessions::{ArchivesArgs, SessionsArgs, SessionsCommand, ShowArgs, StoreArgs, ViewArg};
+pub(crate) use skills::{SkillsArgs, SkillsCommand};
 pub(crate) use talk::{ChatArgs, CompactArgs, RunArgs, TalkArgs};
 
 /// Composes what a language model sees, and shows why it looks like that.
@@ -100,6 +102,9 @@ pub(crate) enum Command {
     /// Look after knowledge bases: add files, list, search, show, remove, reindex.
     #[command(after_help = help::KNOWLEDGE)]
     Knowledge(KnowledgeArgs),
+    /// List and check the skills of the project, and show which of them a sentence finds.
+    #[command(after_help = help::SKILLS)]
+    Skills(SkillsArgs),
     /// Serve the project over HTTP: sessions, turns, events, and an endpoint for OpenAI clients.
     #[command(after_help = help::SERVE)]
     Serve(ServeArgs),

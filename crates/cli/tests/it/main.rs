@@ -19,6 +19,7 @@ mod serve;
 mod served;
 mod serving;
 mod sessions;
+mod skills;
 mod telemetry;
 #[cfg(unix)]
 mod terminal;

@@ -23,7 +23,7 @@ pub use definition::{Definition, HistoryConfig};
 pub use entry::{
     Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Branch, Context, ContextProvider,
     ContextSource, Contribution, Contributor, ConversationUse, Declaration, Entry, FnContributor,
-    InlineBlock, Match, MatchBuilder, OnError, Piece, Placement, Profile, Rank, When, contributor,
+    InlineBlock, Joint, Match, MatchBuilder, OnError, Piece, Placement, Profile, Rank, When, contributor,
     injectable, matching, provider, when,
 };
 pub(crate) use entry::{ContextParts, ProviderParts};

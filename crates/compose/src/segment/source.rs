@@ -47,6 +47,8 @@ pub enum Source {
         /// The id of the chunk in its base.
         chunk: Arc<str>,
     },
+    /// A skill: `skill:refunds`.
+    Skill(Arc<str>),
     /// An entry without an id, by its position in the author's array: `context[2]`.
     At {
         /// The kind of entry.
@@ -102,6 +104,7 @@ impl Source {
             | Source::Transform(_)
             | Source::History(_)
             | Source::Knowledge { .. }
+            | Source::Skill(_)
             | Source::At { .. }
             | Source::Noted(_) => None,
         }
@@ -130,6 +133,7 @@ impl Source {
             Source::Transform(_) => "transform",
             Source::History(_) => "history",
             Source::Knowledge { .. } => "knowledge",
+            Source::Skill(_) => "skill",
             Source::At { kind, .. } => kind.as_str(),
             Source::Noted(notation) => notation.split([':', '[']).next().unwrap_or_default(),
         }
@@ -153,7 +157,8 @@ impl Source {
             | Source::Contributor(id)
             | Source::Adaptation(id)
             | Source::Transform(id)
-            | Source::History(id) => id,
+            | Source::History(id)
+            | Source::Skill(id) => id,
         };
         format!("{}:{id}", self.kind()).into()
     }

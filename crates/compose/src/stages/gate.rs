@@ -13,7 +13,7 @@
 //!
 //! This stage awaits nothing and produces no text.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -85,7 +85,37 @@ pub(crate) fn gate(prompt: &Compiled, options: &ResolveOptions, call: &Call) -> 
     }
     let providers = lower_providers(&options.additions.providers, |source| prompt.place(source))?;
     gated.steps.extend(providers.into_iter().map(Step::Active));
+    join_kinds(&mut gated.steps);
     Ok(gated)
+}
+
+/// Joins the entries of one kind: the first takes the place of all, and the others are excluded.
+fn join_kinds(steps: &mut [Step]) {
+    let mut kinds: BTreeMap<&'static str, Vec<usize>> = BTreeMap::new();
+    for (position, step) in steps.iter().enumerate() {
+        if let Step::Active(node) = step
+            && let Some(joint) = &node.joint
+        {
+            kinds.entry(joint.kind).or_default().push(position);
+        }
+    }
+    for positions in kinds.into_values().filter(|it| it.len() > 1) {
+        let node = |it: &usize| match steps.get(*it) {
+            Some(Step::Active(node)) => Some(Arc::clone(node)),
+            Some(Step::Excluded { .. }) | None => None,
+        };
+        let members: Vec<Arc<Node>> = positions.iter().filter_map(node).collect();
+        let Some((first, others)) = members.split_first() else { continue };
+        let Some(joined) = first.joined_with(others) else { continue };
+        let reason = format!("joined with {}", first.source);
+        for (position, node) in positions.iter().skip(1).zip(others) {
+            let (source, priority) = (node.source.clone(), node.profile.priority);
+            steps[*position] = Step::Excluded { source, priority, reason: reason.clone().into() };
+        }
+        if let Some(position) = positions.first() {
+            steps[*position] = Step::Active(joined);
+        }
+    }
 }
 
 fn gate_prompt(prompt: &Compiled, call: &Call) -> Result<Gated, Error> {

@@ -32,6 +32,7 @@ use crate::read::places::{Places, located};
 use crate::read::prompt_file::{prompt_file, prompt_name};
 use crate::read::reader::{Lookup, Reader};
 use crate::read::unit::{BlockUnit, Blocks, ContextUnit};
+use crate::skills::ProjectSkills;
 use crate::source::front::{self, Document};
 use contexture_template::did_you_mean;
 
@@ -84,7 +85,7 @@ impl Previous<'_> {
 pub(crate) fn compile(
     sources: &Sources,
     config: &Config,
-    knowledge: &Knowledge,
+    (knowledge, skills): (&Knowledge, &ProjectSkills),
     previous: Option<&Previous<'_>>,
 ) -> Compiled {
     let library = Library::new(sources);
@@ -104,6 +105,7 @@ pub(crate) fn compile(
         index: &index,
         blocks: &no_blocks,
         knowledge,
+        skills,
         contexts: &none,
         circles: &BTreeMap::new(),
     };

@@ -23,9 +23,11 @@ use contexture_template::did_you_mean;
 
 mod knowledge;
 mod server;
+mod skills;
 
 pub use knowledge::{BaseConfig, EmbedderConfig, RetrieverConfig};
 pub use server::ServerConfig;
+pub use skills::SkillsConfig;
 
 /// The settings of a project.
 ///
@@ -62,6 +64,8 @@ pub struct Config {
     pub knowledge: BTreeMap<String, BaseConfig>,
     /// The embedder of knowledge bases. Without it they are ranked by words alone.
     pub embedder: EmbedderConfig,
+    /// Where skills are, and how prompts list them.
+    pub skills: SkillsConfig,
     /// Logging and tracing.
     pub telemetry: TelemetryConfig,
 }

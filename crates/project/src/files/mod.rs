@@ -189,31 +189,36 @@ impl Files for Folder {
     }
 
     fn read(&self, path: &str) -> Result<String, FilesError> {
-        let io = |it| failed(path, it);
         if FileKind::of(path).is_none() {
             return Err(FilesError::NotFound { path: path.to_owned() });
         }
-        let root = self.0.canonicalize().map_err(io)?;
-        let file = root.join(path);
-        let real = file.canonicalize().map_err(|err| match file.is_symlink() {
-            true => FilesError::LinkNowhere { path: path.to_owned() },
-            false => failed(path, err),
-        })?;
-        if !real.starts_with(&root) {
-            return Err(FilesError::LinkOutside { path: path.to_owned() });
-        }
-        let file = fs::File::open(real).map_err(io)?;
-        let mut bytes = Vec::new();
-        // The file may grow while it is read, so read at most one byte more than allowed.
-        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
-        if bytes.len() as u64 > MAX_FILE_BYTES {
-            return Err(FilesError::TooLarge { path: path.to_owned(), limit: MAX_FILE_BYTES });
-        }
-        String::from_utf8(bytes).map_err(|err| FilesError::NotUtf8 {
-            path: path.to_owned(),
-            valid_up_to: err.utf8_error().valid_up_to(),
-        })
+        read_inside(&self.0, path)
     }
+}
+
+/// Reads a file of a folder. A link that leads out of the folder is not followed.
+pub(crate) fn read_inside(folder: &Path, path: &str) -> Result<String, FilesError> {
+    let io = |it| failed(path, it);
+    let root = folder.canonicalize().map_err(io)?;
+    let file = root.join(path);
+    let real = file.canonicalize().map_err(|err| match file.is_symlink() {
+        true => FilesError::LinkNowhere { path: path.to_owned() },
+        false => failed(path, err),
+    })?;
+    if !real.starts_with(&root) {
+        return Err(FilesError::LinkOutside { path: path.to_owned() });
+    }
+    let file = fs::File::open(real).map_err(io)?;
+    let mut bytes = Vec::new();
+    // The file may grow while it is read, so read at most one byte more than allowed.
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(FilesError::TooLarge { path: path.to_owned(), limit: MAX_FILE_BYTES });
+    }
+    String::from_utf8(bytes).map_err(|err| FilesError::NotUtf8 {
+        path: path.to_owned(),
+        valid_up_to: err.utf8_error().valid_up_to(),
+    })
 }
 
 /// Finds the files of a project.

@@ -12,5 +12,6 @@ pub(crate) mod pipeline;
 pub(crate) mod places;
 pub(crate) mod prompt_file;
 pub(crate) mod reader;
+mod skills;
 pub(crate) mod tools;
 pub(crate) mod unit;

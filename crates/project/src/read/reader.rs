@@ -18,6 +18,7 @@ use crate::read::partials::Library;
 use crate::read::places::Places;
 use crate::read::tools::DeclaredTool;
 use crate::read::unit::{Blocks, ContextUnit};
+use crate::skills::ProjectSkills;
 use crate::source::decode::{Advice, Collected, Cursor, Each, Field, Raw, Word};
 use crate::source::spread::{Spread, Written};
 use crate::source::yaml::{Data, Node};
@@ -32,6 +33,8 @@ pub(crate) struct Lookup<'a> {
     pub(crate) blocks: &'a Blocks,
     /// The knowledge bases.
     pub(crate) knowledge: &'a Knowledge,
+    /// The skills.
+    pub(crate) skills: &'a ProjectSkills,
     /// Contexts that were already read.
     pub(crate) contexts: &'a BTreeMap<String, Arc<ContextUnit>>,
     /// For contexts in a cycle: the files that each file uses.

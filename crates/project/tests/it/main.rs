@@ -17,6 +17,7 @@ mod pictures;
 mod pipeline;
 mod reload;
 mod sections;
+mod skills;
 mod support;
 mod tools;
 mod workspace;

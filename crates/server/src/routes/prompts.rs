@@ -199,6 +199,11 @@ async fn pass(access: &Access, id: &str, asked: &PassRequest) -> Result<Pass, Pr
         return next_turn(access, &prompt, &SessionId::parse(session.as_str())?, asked).await;
     }
     request.check_unkept()?;
+    if !request.skills.is_empty() {
+        let text = "`skills` are loaded by the turns of a session";
+        let problem = Problem::new(ErrorCode::UnknownField, text).at("skills");
+        return Err(problem.hint("name a `session`: then this shows what its next turn would send"));
+    }
     let run = request.run_request(access, None, None).await?;
     let said = run.user.map(|it| InFlightTurn::New(Turn::new("in_flight", vec![it])));
     let tools = run.spec.client_tools.into_iter().map(Into::into).collect();

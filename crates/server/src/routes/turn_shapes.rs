@@ -63,7 +63,9 @@ pub(crate) struct TurnRequest {
     /// user's message.
     #[serde(deserialize_with = "optional_object", skip_serializing_if = "Option::is_none")]
     pub(crate) knowledge: Option<KnowledgeRequest>,
-    /// Evaluates the frozen prefix again.
+    /// The names of skills to load. One that is active already stays as it is.
+    pub(crate) skills: Vec<String>,
+    /// Evaluates the frozen prefix again, and takes active skills at their current versions.
     refresh: bool,
     /// What to do when a turn is already running: `queue` (wait, the default), `reject` or `fork`.
     policy: Policy,
@@ -255,6 +257,7 @@ impl TurnRequest {
             user: self.user.clone().map(said).transpose()?,
             blocks: self.blocks.clone(),
             reminders: self.reminders.clone(),
+            skills: self.skills.clone(),
             refresh: self.refresh,
             key,
             policy: self.policy,

@@ -56,6 +56,8 @@ pub(crate) struct Executor {
     unwritten: Vec<NewItem>,
     /// Results that are not in the log yet.
     answered: Vec<Answered>,
+    /// What tools remember of the thread, which goes with their results.
+    noted: Vec<NewItem>,
     /// Records of events that are not in the log yet. They go with the next append.
     events: Vec<NewItem>,
     /// How many messages the turn had when it was recovered, if the last of them is incomplete.
@@ -143,6 +145,7 @@ impl Executor {
             holds_back: false,
             unwritten: Vec::new(),
             answered: Vec::new(),
+            noted: Vec::new(),
             events: Vec::new(),
             broken_off: None,
             n_refusals: 0,
@@ -344,6 +347,7 @@ impl Executor {
     /// Takes the items that must be appended before the next call, or with the end of the turn.
     fn take_unwritten(&mut self) -> Vec<NewItem> {
         let mut items = std::mem::take(&mut self.unwritten);
+        items.append(&mut self.noted);
         items.extend(result_items(std::mem::take(&mut self.answered)));
         items
     }

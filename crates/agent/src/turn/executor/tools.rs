@@ -7,7 +7,8 @@ use contexture_message::{ToolCall, ToolOutput};
 use super::{Break, Executor, NextPass};
 use crate::AgentError;
 use crate::event::ApprovalRequest;
-use crate::tools::{Answered, Layer, Round, Site, layer};
+use crate::skills::Narrowing;
+use crate::tools::{Answered, Layer, Round, RoundNotes, Site, layer};
 use crate::turn::next::Treatment;
 use crate::turn::state::CallStatus;
 
@@ -19,6 +20,8 @@ impl Executor {
         let layers = self.layers(&pass)?;
         let thread = self.turn.thread();
         let result_tokens = self.resolver.results(&thread.get()).max_tokens_per_recent_tool_result;
+        let (notes, skills) = (RoundNotes::default(), self.resolver.skill_share(&thread.get()));
+        let narrowing = Narrowing::of(&thread.get());
         let agent = &self.resolver.agent;
         let site = Site {
             limits: agent.call_limits(),
@@ -27,9 +30,12 @@ impl Executor {
             thread: &thread,
             turn: self.turn.turn(),
             result_tokens,
+            notes: &notes,
+            skills: &skills,
             cancel: &self.cancel,
         };
-        let round = Round { site, toolbox: &agent.toolbox, pass: &pass, sink: &self.sink };
+        let round =
+            Round { site, toolbox: &agent.toolbox, pass: &pass, narrowing: &narrowing, sink: &self.sink };
         let is_of_client = |it: &ToolCall| self.resolver.is_of_client(&it.name);
         let open = calls.iter().filter(|(_, it)| *it == Treatment::Run).filter_map(|(call, _)| match call {
             call if is_of_client(call) => Some((call.id.clone(), CallStatus::NeedsClient)),
@@ -44,6 +50,7 @@ impl Executor {
         };
         let running: Vec<ToolCall> = calls.iter().filter(runs).map(|(it, _)| it.clone()).collect();
         let ran = self.turn.while_alive(Box::pin(round.run(&running))).await.map_err(AgentError::from)?;
+        self.noted.extend(notes.take());
         let mut ran = ran.into_iter();
         for (call, treatment) in &calls {
             self.answered.extend(match treatment {

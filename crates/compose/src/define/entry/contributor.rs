@@ -1,5 +1,6 @@
 //! Contributors, which all entries become.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
@@ -79,6 +80,28 @@ pub struct Declaration {
     pub family: Option<String>,
     /// What it reads of the conversation. By default nothing, which saves the cost of collecting it.
     pub conversation: ConversationUse,
+    /// What Explanations and errors call it, if not `contributor:<id>`.
+    pub source: Option<Source>,
+    /// How it is joined with others of its kind that a pass includes.
+    pub joint: Option<Joint>,
+}
+
+/// Joins the entries of one kind that a pass includes to one, which takes the place of the first: two entries that each
+/// list skills make one list.
+#[derive(Clone)]
+pub struct Joint {
+    /// Names the kind: entries with the same name are joined.
+    pub kind: &'static str,
+    /// What this entry adds.
+    pub part: Arc<dyn Any + Send + Sync>,
+    /// Makes one contributor of several parts, which are in resolved order.
+    pub join: fn(&[Arc<dyn Any + Send + Sync>]) -> Arc<dyn Contributor>,
+}
+
+impl fmt::Debug for Joint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Joint").field(&self.kind).finish()
+    }
 }
 
 /// What a contributor reads of the conversation.
@@ -135,6 +158,8 @@ pub enum Placement {
     User,
     /// The hidden envelope of the first user message of the conversation.
     FirstUser,
+    /// The reminders behind this turn's user message, in an envelope of their own.
+    Reminders,
 }
 
 impl Placement {

@@ -18,7 +18,7 @@ pub use self::context::Context;
 pub(crate) use self::context::ContextParts;
 use self::contributor::FnKind;
 pub use self::contributor::{
-    Contribution, Contributor, ConversationUse, Declaration, FnContributor, OnError, Piece, Placement,
+    Contribution, Contributor, ConversationUse, Declaration, FnContributor, Joint, OnError, Piece, Placement,
     Profile, Rank, contributor, injectable,
 };
 pub(crate) use self::provider::ProviderParts;

@@ -18,7 +18,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use contexture_history::neutral::neutral_message;
-use contexture_history::{Repair, Repaired, repair, window};
+use contexture_history::{EnvelopeTag, Repair, Repaired, repair, window};
 use contexture_message::{Message, Part, Role, Tokens};
 use serde_json::{Value, json};
 
@@ -28,7 +28,8 @@ use self::tools::{collect_tools, merge_tools, tool_segment};
 use self::turn::{UserSlot, in_flight, split_words, user_slot};
 use self::values::{Owner, Valued, flattened};
 use super::draft::{
-    Draft, Extras, Form, Skeleton, TagReplacement, Usage, count_shares, named, without_leading_break,
+    Draft, EnvelopeFrames, Extras, Form, Skeleton, TagReplacement, Usage, count_shares, named,
+    without_leading_break,
 };
 use super::gather::{Gathered, Outcome};
 use super::rewrite::Rewritten;
@@ -49,7 +50,7 @@ pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>, rewritten: Rewritten<
         values: Vec::new(),
         repairs: Vec::new(),
         extras: Extras::default(),
-        envelope: Tokens(0),
+        envelope: EnvelopeFrames::default(),
         replacement: None,
     };
     let outcomes = distinct(outcomes)?;
@@ -87,7 +88,7 @@ struct Merging<'a> {
     values: Vec<Valued>,
     repairs: Vec<(Source, Repair)>,
     extras: Extras,
-    envelope: Tokens,
+    envelope: EnvelopeFrames,
     replacement: Option<TagReplacement>,
 }
 
@@ -148,9 +149,10 @@ impl Merging<'_> {
             Placement::System | Placement::Prefix => Slot::System,
             Placement::SystemLast => Slot::SystemLast,
             Placement::User | Placement::FirstUser => Slot::Envelope,
+            Placement::Reminders => Slot::Reminders,
         };
         let placed = pieces.iter().map(|it| Segment { order, ..piece_segment(node, slot, it) });
-        match slot == Slot::Envelope && self.setup.options.conversation.has_envelope() {
+        match slot.is_enclosed() && self.setup.options.conversation.has_envelope() {
             true => {
                 let turn = self.setup.options.conversation.logged();
                 segments.extend(placed.map(|it| in_envelope(it, turn)));
@@ -382,7 +384,12 @@ impl Merging<'_> {
         let has_user = self.segments.iter().any(|it| it.fate.is_sent() && has_words(it));
         // If the user said nothing, the envelope is a separate message.
         let message = if has_user { 0 } else { counter.profile().framing.message };
-        self.envelope = counter.count(&envelope_text(&[])) + Tokens(message);
+        let frame = |tag| counter.count(&envelope_text(tag, &[]));
+        self.envelope = EnvelopeFrames {
+            context: frame(EnvelopeTag::SystemContext),
+            reminders: frame(EnvelopeTag::SystemReminders),
+            message: Tokens(message),
+        };
     }
 
     fn draft(self, tree: TagTree, timings: Vec<Timing>, warnings: Vec<String>) -> Draft {
