@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use contexture_history::Envelope;
 use contexture_history::neutral::neutralise;
+use contexture_history::{Envelope, EnvelopeTag};
 use contexture_message::{Message, Request, Role, Tokens, Usage};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_128;
@@ -179,7 +179,17 @@ impl Pass {
     /// # }).unwrap();
     /// ```
     pub fn envelope(&self) -> Option<Envelope> {
-        let envelope = envelope_of(&self.0.arranged.draft)?;
+        self.envelope_with(EnvelopeTag::SystemContext)
+    }
+
+    /// Returns this pass's `<system-reminders>` envelope, if entries have placed text there. Like
+    /// [`envelope`](Self::envelope), it is stored with the turn's items.
+    pub fn reminders(&self) -> Option<Envelope> {
+        self.envelope_with(EnvelopeTag::SystemReminders)
+    }
+
+    fn envelope_with(&self, tag: EnvelopeTag) -> Option<Envelope> {
+        let envelope = envelope_of(&self.0.arranged.draft, tag)?;
         Some(Envelope { text: neutralise(&envelope.text).into_owned(), ..envelope })
     }
 

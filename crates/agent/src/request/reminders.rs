@@ -70,7 +70,7 @@ pub(crate) fn recorded(
     let reminders = text(reminders, &mut Vec::new())?;
     let messages = messages.iter().map(|it| Body::Message(Arc::new(it.clone())));
     let reminders = Envelope::text(EnvelopeTag::SystemReminders, reminders);
-    let enclosed = pass.envelope().into_iter().chain([reminders]).map(Body::Envelope);
+    let enclosed = pass.envelope().into_iter().chain(pass.reminders()).chain([reminders]).map(Body::Envelope);
     let mut turn = Turn::start(number);
     messages.chain(enclosed).for_each(|it| turn.apply(&uncounted(it)));
     Some(turn.with_status(TurnStatus::InFlight))

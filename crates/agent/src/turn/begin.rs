@@ -65,8 +65,8 @@ pub(super) async fn begin(
     let reminders = reminders_envelope(&reminders, &mut remarks);
     let n_shown = items.iter().filter(|it| it.is_shown_to_model()).count();
     let n_hidden = n_shown + usize::from(reminders.is_some()) + usize::from(aged.is_some());
-    let envelope = pass.envelope().map(NewItem::from);
-    let opening = opening_items(user, envelope.into_iter().chain(reminders)).chain(items);
+    let envelopes = pass.envelope().into_iter().chain(pass.reminders()).map(NewItem::from);
+    let opening = opening_items(user, envelopes.chain(reminders)).chain(items);
     // The shortened views of this pass are recorded with the turn that needs them.
     let caps = resolver.caps.take().map(|it| caps::record(&it));
     let warnings = remarks.iter().map(|it| event_record(&it.event()));

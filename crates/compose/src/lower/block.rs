@@ -226,6 +226,8 @@ fn volatility(block: &BlockDefinition) -> Volatility {
         // The block is rendered for each request, so its volatility depends on what it reads.
         (Placement::System, BlockBody::Static(text)) => Text::volatility(text),
         (Placement::System, BlockBody::Dynamic(_)) => Volatility::Turn,
-        (Placement::SystemLast | Placement::User | Placement::FirstUser, _) => Volatility::Turn,
+        (Placement::SystemLast | Placement::User | Placement::FirstUser | Placement::Reminder, _) => {
+            Volatility::Turn
+        }
     }
 }

@@ -107,6 +107,8 @@ pub enum Slot {
     User,
     /// A piece of the hidden envelope of this turn's user message.
     Envelope,
+    /// A piece of the reminders after this turn's user message.
+    Reminder,
     /// The messages of this turn so far.
     InFlight,
 }
@@ -128,6 +130,7 @@ impl Slot {
             Slot::History => "history",
             Slot::User => "user",
             Slot::Envelope => "envelope",
+            Slot::Reminder => "reminders",
             Slot::InFlight => "in_flight",
         }
     }

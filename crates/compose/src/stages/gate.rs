@@ -56,7 +56,7 @@ impl Step {
     pub(crate) fn exclude_if_in_envelope(&mut self) {
         if let Step::Active(node) = self
             && node.is_block()
-            && matches!(node.profile.placement, Placement::User | Placement::FirstUser)
+            && matches!(node.profile.placement, Placement::User | Placement::FirstUser | Placement::Reminder)
         {
             let (source, priority) = (node.source.clone(), node.profile.priority);
             *self = Step::Excluded { source, priority, reason: IN_ENVELOPE.into() };

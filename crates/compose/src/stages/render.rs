@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use contexture_history::{Envelope, envelope_parts};
+use contexture_history::{Envelope, EnvelopeTag, envelope_parts};
 use contexture_message::{Message, Request, Role};
 
 use super::arrange::Arranged;
@@ -27,7 +27,7 @@ pub(crate) fn render(arranged: &Arranged) -> Rendered {
     let mut turn = Turn::default();
     for segment in message_segments(draft) {
         match &segment.body {
-            Body::Text(_) | Body::Messages(_) if segment.slot == Slot::Envelope => {
+            Body::Text(_) | Body::Messages(_) if matches!(segment.slot, Slot::Envelope | Slot::Reminder) => {
                 turn.envelope_source.get_or_insert_with(|| segment.source.clone());
             }
             Body::Messages(list) => list.iter().for_each(|it| turn.push(segment, Arc::clone(it))),
@@ -35,7 +35,9 @@ pub(crate) fn render(arranged: &Arranged) -> Rendered {
             Body::Nothing | Body::Tags(_) | Body::Tool(_) => {}
         }
     }
-    let (messages, origins): (Vec<_>, Vec<_>) = turn.with_envelope(envelope_of(draft)).into_iter().unzip();
+    let envelopes = [EnvelopeTag::SystemContext, EnvelopeTag::SystemReminders];
+    let envelopes = envelopes.into_iter().filter_map(|it| envelope_of(draft, it)).collect();
+    let (messages, origins): (Vec<_>, Vec<_>) = turn.with_envelopes(envelopes).into_iter().unzip();
     let tools = draft.segments.iter().filter_map(|it| match &it.body {
         Body::Tool(tool) if it.fate.is_sent() => Some(Arc::clone(tool.tool())),
         _ => None,
@@ -70,10 +72,12 @@ impl Turn {
         }
     }
 
-    /// Puts the hidden envelope after the visible text of this turn's user message.
-    fn with_envelope(mut self, envelope: Option<Envelope>) -> Vec<(Arc<Message>, Source)> {
-        let Some((source, envelope)) = self.envelope_source.zip(envelope) else { return self.messages };
-        let parts = envelope_parts(&envelope);
+    /// Puts the hidden envelopes after the visible text of this turn's user message.
+    fn with_envelopes(mut self, envelopes: Vec<Envelope>) -> Vec<(Arc<Message>, Source)> {
+        let Some(source) = self.envelope_source.filter(|_| !envelopes.is_empty()) else {
+            return self.messages;
+        };
+        let parts = envelopes.iter().flat_map(envelope_parts).collect::<Vec<_>>();
         let user = self.messages[self.start..].iter_mut().find(|(it, _)| is_of_the_user(it));
         match user {
             Some((message, _)) => Arc::make_mut(message).content.extend(parts),

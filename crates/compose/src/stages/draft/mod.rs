@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use contexture_history::{Envelope, Repair, TransformChange};
+use contexture_history::{Envelope, EnvelopeTag, Repair, TransformChange};
 use contexture_message::{Evidence, Part, Settings, TokenCounter, Tokens, ToolChoice};
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ pub(crate) use self::system::{SystemPiece, SystemText, system_order, system_text
 use super::rewrite::ShortenedResult;
 use crate::define::checks::{Constraint, Guardrail, ToolMiddleware};
 use crate::evaluated::Timing;
-use crate::segment::{Fate, SharedText, Slot, envelope};
+use crate::segment::{Fate, Runner, SharedText, Slot, envelope};
 use crate::tags::TagTree;
 use crate::{Body, Segment, Source};
 
@@ -38,6 +38,8 @@ pub(crate) struct Draft {
     pub(crate) usage: Usage,
     /// The tokens of the envelope around its pieces, if there are any.
     pub(crate) envelope: Tokens,
+    /// The tokens of the reminders around their pieces, if there are any.
+    pub(crate) reminders: Tokens,
     /// The effect of each transform.
     pub(crate) transforms: Vec<TransformChange>,
     /// The tool results that are shown as previews.
@@ -92,6 +94,8 @@ pub struct Extras {
     pub guardrails: Vec<Guardrail>,
     /// Middleware that wraps tool calls.
     pub tool_middleware: Vec<ToolMiddleware>,
+    /// Code to run when the turn is over, and before its thread is compacted.
+    pub hooks: Vec<Runner>,
     /// Metadata for the application, by source.
     pub metadata: BTreeMap<String, BTreeMap<String, Value>>,
 }
@@ -109,17 +113,21 @@ pub(crate) struct Usage {
 
 /// Returns the Segments after the system message that are sent, in request order.
 pub(crate) fn message_segments(draft: &Draft) -> impl Iterator<Item = &Segment> {
-    let slots = [Slot::Context, Slot::Provider, Slot::History, Slot::User, Slot::Envelope, Slot::InFlight]
-        .into_iter();
+    let before = [Slot::Context, Slot::Provider, Slot::History, Slot::User];
+    let slots = before.into_iter().chain([Slot::Envelope, Slot::Reminder, Slot::InFlight]);
     slots.flat_map(|slot| draft.segments.iter().filter(move |it| it.slot == slot && it.fate.is_sent()))
 }
 
 /// Returns the hidden envelope with everything of it that is sent.
-pub(crate) fn envelope_of(draft: &Draft) -> Option<Envelope> {
-    let segments: Vec<&Segment> = message_segments(draft).filter(|it| it.slot == Slot::Envelope).collect();
+pub(crate) fn envelope_of(draft: &Draft, tag: EnvelopeTag) -> Option<Envelope> {
+    let slot = match tag {
+        EnvelopeTag::SystemContext => Slot::Envelope,
+        EnvelopeTag::SystemReminders => Slot::Reminder,
+    };
+    let segments: Vec<&Segment> = message_segments(draft).filter(|it| it.slot == slot).collect();
     let pieces: Vec<&str> = segments.iter().filter_map(|it| it.text()).collect();
     let evidence: Vec<Evidence> = segments.iter().flat_map(|it| evidence_in(&it.body)).cloned().collect();
-    (!segments.is_empty()).then(|| envelope(&pieces, evidence))
+    (!segments.is_empty()).then(|| envelope(tag, &pieces, evidence))
 }
 
 /// Lists the search results in the messages of a Segment.

@@ -108,6 +108,9 @@ struct Ledger {
     /// Pieces of the envelope, and the tokens around them.
     n_envelopes: u64,
     envelope: Tokens,
+    /// Pieces of the reminders, and the tokens around them.
+    n_reminders: u64,
+    reminders: Tokens,
 }
 
 impl Ledger {
@@ -129,6 +132,7 @@ impl Ledger {
             Slot::System | Slot::Section | Slot::SystemEnd | Slot::SystemLast => apply(&mut self.n_pieces, 1),
             Slot::Tags => apply(&mut self.n_shares, 1),
             Slot::Envelope => apply(&mut self.n_envelopes, 1),
+            Slot::Reminder => apply(&mut self.n_reminders, 1),
             // Whole messages already include their framing tokens.
             Slot::User if matches!(segment.body, Body::Text(_)) => {
                 apply(&mut self.tokens, self.framing.message.into());
@@ -147,11 +151,12 @@ impl Ledger {
         let is_request = self.scope == Scope::Request;
         let system = if is_request && self.pieces() > 0 { u64::from(self.framing.message) } else { 0 };
         // Each piece of the envelope is on separate lines, with a line break between two of them.
-        let envelope = match self.n_envelopes {
+        let around = |frame: Tokens, n_pieces: u64| match n_pieces {
             0 => 0,
-            n_pieces => u64::from(self.envelope.0) + n_pieces - 1,
+            n_pieces => u64::from(frame.0) + n_pieces - 1,
         };
-        let total = self.tokens + separators + system + envelope + u64::from(self.fixed.0);
+        let envelopes = around(self.envelope, self.n_envelopes) + around(self.reminders, self.n_reminders);
+        let total = self.tokens + separators + system + envelopes + u64::from(self.fixed.0);
         Tokens(u32::try_from(total).unwrap_or(u32::MAX))
     }
 
@@ -168,7 +173,7 @@ impl Fitting<'_> {
             Scope::Request => Tokens(self.framing.request) + self.schema,
         };
         let (framing, separator) = (self.framing, self.separator);
-        let envelope = self.draft.envelope;
+        let (envelope, reminders) = (self.draft.envelope, self.draft.reminders);
         let (tokens, n_pieces, n_shares, n_envelopes) = (0, 0, 0, 0);
         let mut ledger = Ledger {
             scope,
@@ -181,6 +186,8 @@ impl Fitting<'_> {
             has_block: self.draft.replacement.is_none(),
             n_envelopes,
             envelope,
+            n_reminders: 0,
+            reminders,
         };
         self.draft.segments.iter().filter(|it| it.fate.is_sent()).for_each(|it| ledger.add(it));
         ledger

@@ -18,7 +18,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use contexture_history::neutral::neutral_message;
-use contexture_history::{Repair, Repaired, repair, window};
+use contexture_history::{EnvelopeTag, Repair, Repaired, repair, window};
 use contexture_message::{Message, Part, Role, Tokens};
 use serde_json::{Value, json};
 
@@ -50,6 +50,7 @@ pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>, rewritten: Rewritten<
         repairs: Vec::new(),
         extras: Extras::default(),
         envelope: Tokens(0),
+        reminders: Tokens(0),
         replacement: None,
     };
     let outcomes = distinct(outcomes)?;
@@ -88,6 +89,7 @@ struct Merging<'a> {
     repairs: Vec<(Source, Repair)>,
     extras: Extras,
     envelope: Tokens,
+    reminders: Tokens,
     replacement: Option<TagReplacement>,
 }
 
@@ -134,8 +136,17 @@ impl Merging<'_> {
         order: usize,
         segments: &mut Vec<Segment>,
     ) {
-        let Contribution { pieces, values, messages, tools: _, constraints, guardrails, metadata, entries } =
-            contribution;
+        let Contribution {
+            pieces,
+            values,
+            messages,
+            tools: _,
+            constraints,
+            guardrails,
+            metadata,
+            entries,
+            hooks,
+        } = contribution;
         if !node.is_provider
             && pieces.is_empty()
             && values.is_empty()
@@ -148,9 +159,12 @@ impl Merging<'_> {
             Placement::System | Placement::Prefix => Slot::System,
             Placement::SystemLast => Slot::SystemLast,
             Placement::User | Placement::FirstUser => Slot::Envelope,
+            Placement::Reminder => Slot::Reminder,
         };
         let placed = pieces.iter().map(|it| Segment { order, ..piece_segment(node, slot, it) });
-        match slot == Slot::Envelope && self.setup.options.conversation.has_envelope() {
+        match matches!(slot, Slot::Envelope | Slot::Reminder)
+            && self.setup.options.conversation.has_envelope()
+        {
             true => {
                 let turn = self.setup.options.conversation.logged();
                 segments.extend(placed.map(|it| in_envelope(it, turn)));
@@ -162,6 +176,7 @@ impl Merging<'_> {
         }
         self.extras.constraints.extend(constraints.iter().cloned());
         self.extras.guardrails.extend(guardrails.iter().cloned());
+        self.extras.hooks.extend(hooks.iter().cloned());
         if !metadata.is_empty() {
             self.extras.metadata.insert(node.source.to_string(), metadata.clone());
         }
@@ -382,7 +397,9 @@ impl Merging<'_> {
         let has_user = self.segments.iter().any(|it| it.fate.is_sent() && has_words(it));
         // If the user said nothing, the envelope is a separate message.
         let message = if has_user { 0 } else { counter.profile().framing.message };
-        self.envelope = counter.count(&envelope_text(&[])) + Tokens(message);
+        let frame = |tag| counter.count(&envelope_text(tag, &[])) + Tokens(message);
+        self.envelope = frame(EnvelopeTag::SystemContext);
+        self.reminders = frame(EnvelopeTag::SystemReminders);
     }
 
     fn draft(self, tree: TagTree, timings: Vec<Timing>, warnings: Vec<String>) -> Draft {
@@ -405,6 +422,7 @@ impl Merging<'_> {
             repairs: self.repairs,
             usage: Usage::default(),
             envelope: self.envelope,
+            reminders: self.reminders,
             transforms: Vec::new(),
             shortened: Vec::new(),
             replacement: self.replacement,
