@@ -12,6 +12,7 @@
 mod base;
 mod catalogue;
 mod grounding;
+pub mod memory;
 mod pieces;
 mod query;
 mod request;
@@ -22,6 +23,7 @@ mod tools;
 pub use base::{BaseAccess, KnowledgeBase, Lookup};
 pub use catalogue::{CATALOGUE, catalogue};
 pub use grounding::{Grounding, grounding};
+pub use memory::memory;
 pub use query::{QUERY_VARIABLES, QueryTemplate};
 pub use request::Bases;
 pub use retrieval::{Inject, Retrieval, pipeline, retriever};

@@ -306,23 +306,23 @@ pub async fn stale_changes_are_refused(open: OpenSources) {
         Err(StoreError::Stale { document, expected, found }) => (document, expected, found),
         other => panic!("not stale: {other:?}"),
     };
-    let first = change(vec![expect("a", None)], &[], vec![source("a", "one"), source("b", "two two")]).await;
+    let first = change(vec![expect("a", None)], &[], vec![source("a", "apple"), source("b", "banana")]).await;
     assert_eq!(first.expect("a commit").removed, 0);
-    let again = change(vec![expect("a", None)], &["b"], vec![source("a", "other")]).await;
-    assert_eq!(stale(again), ("a".to_owned(), None, Some("v3".to_owned())));
+    let again = change(vec![expect("a", None)], &["b"], vec![source("a", "cherry")]).await;
+    assert_eq!(stale(again), ("a".to_owned(), None, Some("v5".to_owned())));
     // One that holds does not help another that does not.
-    let expected = vec![expect("a", Some("v3")), expect("b", Some("v3"))];
-    let half = change(expected, &["a"], vec![source("c", "three")]).await;
-    assert_eq!(stale(half), ("b".to_owned(), Some("v3".to_owned()), Some("v7".to_owned())));
+    let expected = vec![expect("a", Some("v5")), expect("b", Some("v5"))];
+    let half = change(expected, &["a"], vec![source("c", "damson")]).await;
+    assert_eq!(stale(half), ("b".to_owned(), Some("v5".to_owned()), Some("v6".to_owned())));
     let gone = change(vec![expect("z", Some("v1"))], &["a"], Vec::new()).await;
     assert_eq!(stale(gone), ("z".to_owned(), Some("v1".to_owned()), None));
-    assert_eq!(base.find("one two three other").await.len(), 2);
+    assert_eq!(base.find("apple banana cherry damson").await.len(), 2);
     // What is removed and added in one change is there afterwards.
-    let expected = vec![expect("a", Some("v3")), expect("b", Some("v7"))];
-    let changed = change(expected, &["a", "b", "none"], vec![source("a", "four")]).await.expect("a commit");
+    let expected = vec![expect("a", Some("v5")), expect("b", Some("v6"))];
+    let changed = change(expected, &["a", "b", "none"], vec![source("a", "fig")]).await.expect("a commit");
     let info = base.store.base(base.key.clone()).await.expect("a read").expect("a base");
     assert_eq!((changed.removed, changed.version, info.documents), (2, info.version, 1));
-    assert_eq!(base.find("one two three four").await, ["a/0"]);
+    assert_eq!(base.find("apple banana damson fig").await, ["a/0"]);
 }
 
 /// Of writers that have read one version one succeeds; those that read again lose nothing.
