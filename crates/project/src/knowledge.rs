@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use contexture_capabilities::memory::{Memories, MemoryEntry, MemoryOptions, ModelExtractor, memory};
 use contexture_capabilities::{BaseAccess, Bases, CATALOGUE, KnowledgeBase, Lookup, catalogue};
 use contexture_compose::ports::{Clock, HttpCaller, StoppedClock};
 use contexture_compose::tags::block_tag_name;
@@ -56,6 +57,8 @@ struct Host {
     ports: RwLock<KnowledgePorts>,
     memory: Arc<dyn SourceIndex>,
     vectors: Arc<VectorCache>,
+    /// The memories of the program, which are given after the prompts were compiled.
+    memories: Memories,
 }
 
 impl Host {
@@ -112,7 +115,8 @@ struct Made {
 impl Knowledge {
     pub(crate) fn new(files: &Arc<dyn Files>, sources: &Sources, config: &Config) -> Self {
         let memory = Arc::new(MemoryStore::new(Arc::new(NoTime)));
-        let host = Arc::new(Host { ports: RwLock::default(), memory, vectors: Arc::default() });
+        let memories = Memories::unprovided();
+        let host = Arc::new(Host { ports: RwLock::default(), memory, vectors: Arc::default(), memories });
         Self::made(host, &BTreeMap::new(), files, sources, config)
     }
 
@@ -167,6 +171,22 @@ impl Knowledge {
 
     pub(crate) fn bases(&self) -> &Bases {
         &self.bases
+    }
+
+    pub(crate) fn memories(&self) -> &Memories {
+        &self.host.memories
+    }
+
+    /// Returns the entry of a memory.
+    pub(crate) fn memory(&self, options: MemoryOptions) -> MemoryEntry {
+        let extracts = options.capture.extract;
+        let entry = memory(self.host.memories.clone()).options(options);
+        match extracts {
+            true => {
+                entry.extractor(Arc::new(ModelExtractor::new(Arc::new(LateModel(Arc::clone(&self.host))))))
+            }
+            false => entry,
+        }
     }
 
     /// Returns the base with that name. One that neither a folder nor the configuration names is the tenant's own.

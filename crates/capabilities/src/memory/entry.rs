@@ -99,6 +99,8 @@ pub struct CaptureOptions {
     pub mode: CaptureMode,
     /// What becomes of what a model wants to remember.
     pub accept: Accept,
+    /// Whether a model is asked for facts at the end of each turn. Projects ask the model that pipelines ask.
+    pub extract: bool,
 }
 
 /// The options of the entry, as a project writes them.
@@ -259,6 +261,9 @@ impl MemoryEntry {
 impl Parts {
     /// Returns the memory of a call, or why it has none.
     fn space(&self, scope: &Scope) -> Result<Result<MemorySpace, &'static str>, MemoryError> {
+        if !self.memories.is_provided() {
+            return Ok(Err("there is no store for memory here"));
+        }
         match self.options.namespace.of(scope) {
             Err(reason) => Ok(Err(reason)),
             Ok(namespace) => Ok(Ok(self.memories.space(&tenant_of(scope)?, namespace)?)),

@@ -44,6 +44,20 @@ impl Layer {
     }
 }
 
+impl Layer {
+    /// Returns what the ids of new records begin with. Rules are read together at the start of threads, whatever else
+    /// is remembered, so their ids are together too.
+    pub(crate) fn id_prefix(self) -> &'static str {
+        match self {
+            Layer::Rules => RULE,
+            Layer::Facts | Layer::Episodes | Layer::Digests | Layer::Procedures | Layer::Working => "m-",
+        }
+    }
+}
+
+/// What the ids of rules begin with.
+pub(crate) const RULE: &str = "rule-";
+
 /// Who wrote a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -217,10 +231,9 @@ impl NewRecord {
 
     /// Returns the id of the record: the same for the same key, or else for the same words.
     pub(crate) fn id(&self) -> String {
-        match &self.key {
-            Some(key) => format!("m-{}", short_hash(&format!("key\n{key}"))),
-            None => text_id(self.layer, &self.text),
-        }
+        let words = || format!("{}\n{}", self.layer.as_str(), normal(&self.text));
+        let name = self.key.as_ref().map_or_else(words, |key| format!("key\n{key}"));
+        format!("{}{}", self.layer.id_prefix(), short_hash(&name))
     }
 
     /// Returns the record in its first version.
@@ -244,11 +257,6 @@ impl NewRecord {
             updated: now,
         }
     }
-}
-
-/// Returns the id of a record with these words.
-fn text_id(layer: Layer, text: &str) -> String {
-    format!("m-{}", short_hash(&format!("{}\n{}", layer.as_str(), normal(text))))
 }
 
 /// Returns a name made of the words of a text. Equal words have equal names, and the name does not tell the words.

@@ -1,7 +1,7 @@
 //! The memory of one namespace: reading, writing and searching records.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use contexture_history::Timestamp;
 use contexture_history::compaction::normal;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::episodes::EpisodeData;
 use super::error::MemoryError;
 use super::namespace::{Namespace, is_memory};
-use super::record::{Layer, NewRecord, Record, RecordEdit, Status, edited};
+use super::record::{Layer, NewRecord, RULE, Record, RecordEdit, Status, edited};
 use super::sources::{self, Kind, record_document, record_of, version_id};
 
 /// So many documents are read at a time.
@@ -43,7 +43,8 @@ pub struct Memories(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    ports: MemoryPorts,
+    /// Where memory is kept; a program may say so later.
+    ports: Mutex<Option<MemoryPorts>>,
     language: Language,
     analyzers: AnalyzerPool,
 }
@@ -51,12 +52,32 @@ struct Inner {
 impl Memories {
     /// Returns the memories in a store.
     pub fn new(ports: MemoryPorts) -> Self {
-        Self::in_language(ports, Language::default())
+        Self::in_language(Some(ports), Language::default())
+    }
+
+    /// Returns memories whose store is [provided](Self::provide) later. Until then there are none.
+    pub fn unprovided() -> Self {
+        Self::in_language(None, Language::default())
     }
 
     /// Returns the memories in a store, whose texts are mostly in one language.
-    pub fn in_language(ports: MemoryPorts, language: Language) -> Self {
-        Self(Arc::new(Inner { ports, language, analyzers: AnalyzerPool::default() }))
+    pub fn in_language(ports: Option<MemoryPorts>, language: Language) -> Self {
+        Self(Arc::new(Inner { ports: Mutex::new(ports), language, analyzers: AnalyzerPool::default() }))
+    }
+
+    /// Says where memory is kept from now on.
+    pub fn provide(&self, ports: MemoryPorts) {
+        *self.0.ports.lock().unwrap_or_else(PoisonError::into_inner) = Some(ports);
+    }
+
+    /// Whether it is known where memory is kept.
+    pub fn is_provided(&self) -> bool {
+        self.0.ports.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    fn ports(&self) -> Result<MemoryPorts, MemoryError> {
+        let ports = self.0.ports.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        ports.ok_or_else(|| MemoryError::Invalid("there is no store for memory here".to_owned()))
     }
 
     /// Returns the memory of one namespace. Nothing is created before the first write.
@@ -86,15 +107,16 @@ impl Memories {
     /// # }).unwrap();
     /// ```
     pub fn space(&self, tenant: &Tenant, namespace: Namespace) -> Result<MemorySpace, MemoryError> {
-        let key = namespace.key(tenant)?;
-        Ok(MemorySpace { memories: self.clone(), namespace, key })
+        let (ports, key) = (self.ports()?, namespace.key(tenant)?);
+        Ok(MemorySpace { memories: self.clone(), ports, namespace, key })
     }
 
     /// Lists the namespaces of a tenant that have been written to.
     pub async fn namespaces(&self, tenant: &Tenant) -> Result<Vec<Namespace>, MemoryError> {
+        let index = self.ports()?.index;
         let (mut found, mut after) = (Vec::new(), None);
         loop {
-            let page = self.0.ports.index.bases(tenant.clone(), after, PAGE).await?;
+            let page = index.bases(tenant.clone(), after, PAGE).await?;
             let memories = page.iter().filter(|it| is_memory(&it.base));
             let read = memories.filter_map(|it| Namespace::from_canonical(it.settings.description.as_ref()?));
             found.extend(read);
@@ -112,6 +134,7 @@ impl Memories {
 #[derive(Clone, Debug)]
 pub struct MemorySpace {
     memories: Memories,
+    ports: MemoryPorts,
     namespace: Namespace,
     key: BaseKey,
 }
@@ -189,11 +212,7 @@ impl MemorySpace {
     }
 
     pub(crate) fn ports(&self) -> &MemoryPorts {
-        &self.memories.0.ports
-    }
-
-    pub(crate) fn memories(&self) -> &Memories {
-        &self.memories
+        &self.ports
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -309,7 +328,8 @@ impl MemorySpace {
 
     /// Lists records, oldest first.
     pub async fn list(&self, filter: &RecordFilter) -> Result<Vec<Record>, MemoryError> {
-        let mut infos = self.all(Kind::Record, "").await?;
+        let start = if filter.layer == Some(Layer::Rules) { RULE } else { "" };
+        let mut infos = self.all(Kind::Record, start).await?;
         if filter.as_of.is_some() {
             infos.extend(self.all(Kind::Version, "").await?);
         }
@@ -393,6 +413,10 @@ impl MemorySpace {
         edit: RecordEdit,
     ) -> Result<Record, MemoryError> {
         edit.text.as_deref().map_or(Ok(()), check_text)?;
+        if edit.layer.is_some_and(|it| (it == Layer::Rules) != id.starts_with(RULE)) {
+            let text = "a rule stays a rule, and nothing else becomes one: add a record in place of it";
+            return Err(MemoryError::Invalid(text.to_owned()));
+        }
         loop {
             let known = match (self.get(id).await?, expected) {
                 (Some(known), Some(expected)) if known.version != expected => {

@@ -4,6 +4,7 @@ mod flow;
 mod help;
 mod keys;
 mod knowledge;
+mod memory;
 mod serve;
 mod sessions;
 mod talk;
@@ -25,6 +26,7 @@ pub(crate) use flow::{
 };
 pub(crate) use keys::{AuditArgs, KeysArgs, KeysCommand, NewKeyArgs};
 pub(crate) use knowledge::{KnowledgeArgs, KnowledgeCommand};
+pub(crate) use memory::{LayerName, MemoryArgs, MemoryCommand};
 pub(crate) use serve::ServeArgs;
 pub(crate) use sessions::{ArchivesArgs, SessionsArgs, SessionsCommand, ShowArgs, StoreArgs, ViewArg};
 pub(crate) use talk::{ChatArgs, CompactArgs, RunArgs, TalkArgs};
@@ -100,6 +102,9 @@ pub(crate) enum Command {
     /// Look after knowledge bases: add files, list, search, show, remove, reindex.
     #[command(after_help = help::KNOWLEDGE)]
     Knowledge(KnowledgeArgs),
+    /// Look after what agents remember: list, search, show, approve, forget, audit, export, import.
+    #[command(after_help = help::MEMORY)]
+    Memory(MemoryArgs),
     /// Serve the project over HTTP: sessions, turns, events, and an endpoint for OpenAI clients.
     #[command(after_help = help::SERVE)]
     Serve(ServeArgs),

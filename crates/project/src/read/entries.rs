@@ -13,6 +13,7 @@ use crate::read::context::{Content, ContextFields, Entries, context};
 use crate::read::facts::{Spot, Use};
 use crate::read::index::{INDEX, Located, context_name, context_path};
 use crate::read::knowledge;
+use crate::read::memory;
 use crate::read::reader::{Lookup, Reader};
 use crate::read::unit::BlockUnit;
 use crate::source::decode::{Cursor, Given, Raw};
@@ -20,10 +21,11 @@ use crate::source::yaml::{Data, Node};
 use contexture_template::did_you_mean;
 
 /// The kinds of entries that are maps, by the key that identifies them.
-const KINDS: [&str; 7] = ["context", "block", "when", "match", "retriever", "pipeline", "grounding"];
+const KINDS: [&str; 8] =
+    ["context", "block", "when", "match", "retriever", "pipeline", "grounding", "memory"];
 
 /// Kinds of entries that files do not support yet.
-const LATER: [&str; 7] = ["skill", "memory", "blackboard", "mcp", "provider", "injectable", "contributor"];
+const LATER: [&str; 6] = ["skill", "blackboard", "mcp", "provider", "injectable", "contributor"];
 
 /// Reads one entry or a list of entries.
 pub(crate) fn entries<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entries {
@@ -204,6 +206,7 @@ fn mapped<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> 
         Some("retriever") => knowledge::retriever(reader, at),
         Some("pipeline") => knowledge::pipeline(reader, at),
         Some("grounding") => knowledge::grounding(reader, at),
+        Some("memory") => memory::memory(reader, at),
         Some("when") => when(reader, at, uses),
         Some("match") => matching(reader, at, uses),
         _ => {

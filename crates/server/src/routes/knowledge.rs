@@ -45,7 +45,11 @@ const DEFAULT_CHARS: u64 = 100_000;
 
 impl FromPath for BaseId {
     fn from_path(text: String) -> Result<Self, Problem> {
-        Ok(BaseId::parse(text)?)
+        let id = BaseId::parse(text)?;
+        match id.is_reserved() {
+            true => Err(missing(&id)),
+            false => Ok(id),
+        }
     }
 }
 
@@ -421,7 +425,10 @@ pub(crate) async fn list(
     let after = page.after.map(BaseId::parse).transpose()?;
     let store = Arc::clone(&access.sources);
     let own = store.bases(access.caller.tenant.clone(), after.clone(), limit).await?;
-    let own = own.into_iter().map(|it| (it.base.clone(), BaseView::of(it, false)));
+    let own = own
+        .into_iter()
+        .filter(|it| !it.base.is_reserved())
+        .map(|it| (it.base.clone(), BaseView::of(it, false)));
     let mut views: BTreeMap<BaseId, BaseView> = own.collect();
     let folders = access.loaded().project.folder_bases();
     for id in folders.into_iter().filter(|it| after.as_ref().is_none_or(|after| it > after)) {
