@@ -23,6 +23,9 @@ use super::sources::{self, Kind, record_document, record_of, version_id};
 pub(crate) const PAGE: usize = 256;
 /// So many earlier versions of a record are kept.
 const MAX_VERSIONS: u64 = 64;
+/// How much more a record counts that was used [`MOST_USES`] times or more.
+const USE_WEIGHT: f64 = 0.1;
+const MOST_USES: u64 = 10;
 /// A text of a record may have so many bytes.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
 
@@ -184,9 +187,9 @@ pub struct MemoryHit {
     pub layer: Layer,
     /// The text.
     pub text: String,
-    /// The score, from 0 to 1.
+    /// The score, from 0 to 1. Records that answers have used count up to a tenth more.
     pub score: f64,
-    /// What each signal adds to it.
+    /// What each signal adds to it, before uses.
     pub shares: BTreeMap<Signal, f64>,
     /// The thread it comes from, if it comes from one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -518,9 +521,13 @@ impl MemorySpace {
         let is_wanted = |it: &MemoryHit| {
             it.score >= request.min_score && (request.layers.is_empty() || request.layers.contains(&it.layer))
         };
+        let is_past = request.as_of.is_some();
+        let read = found.hits.into_iter().filter_map(|it| read_hit(it, at, is_past).transpose());
+        let mut read = read.collect::<Result<Vec<MemoryHit>, MemoryError>>()?;
+        // Stable: hits in a tie stay in the order of the ranking.
+        read.sort_by(|one, other| other.score.total_cmp(&one.score));
         let (mut hits, mut seen) = (Vec::new(), Vec::new());
-        for hit in found.hits {
-            let Some(hit) = read_hit(hit, at, request.as_of.is_some())?.filter(is_wanted) else { continue };
+        for hit in read.into_iter().filter(is_wanted) {
             let words = normal(&hit.text);
             if hits.len() == request.limit || seen.contains(&words) {
                 continue;
@@ -570,13 +577,19 @@ fn read_hit(hit: ChunkHit, at: Timestamp, is_past: bool) -> Result<Option<Memory
         id: record.id.clone(),
         layer: record.layer,
         text: chunk.text,
-        score,
+        score: with_uses(score, record.uses),
         shares,
         thread: from.and_then(|it| it.thread.clone()),
         turn: from.and_then(|it| it.turn.clone()),
         at: record.valid_from,
         uses: record.uses,
     }))
+}
+
+/// Raises the score of a record that answers have used, by a tenth at most.
+fn with_uses(score: f64, uses: u64) -> f64 {
+    // At most ten, so the cast is exact.
+    (score * (1.0 + USE_WEIGHT * uses.min(MOST_USES) as f64 / MOST_USES as f64)).min(1.0)
 }
 
 /// Returns the next version of a record that held before and is said again.

@@ -32,6 +32,17 @@ struct SearchArguments {
     limit: Option<f64>,
     #[serde(default)]
     layers: Vec<Layer>,
+    #[serde(default)]
+    order: Order,
+}
+
+/// In which order results are listed.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Order {
+    #[default]
+    Best,
+    Timeline,
 }
 
 #[derive(Deserialize)]
@@ -112,11 +123,14 @@ fn place(invocation: &Invocation) -> Provenance {
 }
 
 async fn search(space: &MemorySpace, invocation: Invocation) -> Result<Value, BoxError> {
-    let SearchArguments { query, limit, layers } = argument(&invocation)?;
+    let SearchArguments { query, limit, layers, order } = argument(&invocation)?;
     // Models also write integers as `5.0`; the schema bounds the number.
     let limit = limit.map_or(DEFAULT_LIMIT, |it| it as usize).clamp(1, MAX_LIMIT);
     let request = SearchRequest { layers, ..SearchRequest::new(query.as_str(), limit) };
-    let hits = space.search(&request).await?;
+    let mut hits = space.search(&request).await?;
+    if order == Order::Timeline {
+        hits.sort_by_key(|it| it.at);
+    }
     if hits.is_empty() {
         return Ok(words("nothing", &[("query", &query)]).into());
     }
