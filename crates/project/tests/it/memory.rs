@@ -66,5 +66,10 @@ fn faults_name_the_place() {
         "memory: 5",
     ];
     let all: Vec<String> = entries.iter().map(|it| of(it)).collect();
-    insta::assert_snapshot!(all.join("\n"), @"");
+    insta::assert_snapshot!(all.join("\n"), @"
+    prompts/p.md:3:14 unknown_field: `use[0].memory`: unknown field `tool` [did you mean `tools`?]
+    prompts/p.md:3:21 file_invalid: `use[0].memory.tools`: expected `off` or `own` or `files`, found `some`
+    prompts/p.md:3:38 file_invalid: `use[0].memory.policy.archival_mode`: expected `off` or `tool_only` or `auto`, found `always`
+    prompts/p.md:3:13 file_invalid: `use[0].memory`: expected a map, found `5`
+    ");
 }
