@@ -245,7 +245,8 @@ impl MemorySpace {
             return Ok(());
         }
         let mut number = known / BLOCK;
-        let mut open = if known % BLOCK == 0 { Vec::new() } else { self.block(thread, number).await? };
+        let mut open =
+            if known.is_multiple_of(BLOCK) { Vec::new() } else { self.block(thread, number).await? };
         // Forgotten messages leave their places empty: the count of the cursor decides where a block ends.
         let mut room = BLOCK - known % BLOCK;
         for utterance in said {

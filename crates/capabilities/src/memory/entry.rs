@@ -254,7 +254,7 @@ impl MemoryEntry {
 
     /// Returns the tools for a caller, for prompts and agents that are composed by hand.
     pub fn as_tools(&self, scope: &Scope) -> Result<Vec<Tool>, BoxError> {
-        Ok(self.0.tools(&self.0.space(scope)??)?)
+        self.0.tools(&self.0.space(scope)??)
     }
 }
 
@@ -385,7 +385,8 @@ impl Parts {
                 && it.turn.as_ref().is_some_and(|it| shown.contains(it))
         };
         // Rules are part of the core block.
-        hits.retain(|it| !is_shown(it) && !(self.options.core && it.layer == Layer::Rules));
+        let is_core = |it: &MemoryHit| self.options.core && it.layer == Layer::Rules;
+        hits.retain(|it| !is_shown(it) && !is_core(it));
         let piece = |(rank, hit): (usize, MemoryHit)| {
             let excluded = if hit.score < archival_min_score {
                 Some(format!("score {:.3} is below archival_min_score {archival_min_score:.3}", hit.score))

@@ -140,10 +140,11 @@ async fn search(space: &MemorySpace, invocation: Invocation) -> Result<Value, Bo
 }
 
 async fn read(space: &MemorySpace, id: &str) -> Result<Value, BoxError> {
-    if let Some((thread, seq)) = id.rsplit_once(':').and_then(|(it, seq)| Some((it, seq.parse().ok()?))) {
-        if let Some(text) = around(space, thread, seq).await? {
-            return Ok(text.into());
-        }
+    let place = id.rsplit_once(':').and_then(|(it, seq)| Some((it, seq.parse().ok()?)));
+    if let Some((thread, seq)) = place
+        && let Some(text) = around(space, thread, seq).await?
+    {
+        return Ok(text.into());
     }
     let history = match space.history(id).await {
         Err(MemoryError::NotFound { .. }) => return Err(words("unknown", &[("id", id)]).into()),

@@ -52,10 +52,8 @@ impl Dice {
             "/memories/../../etc/passwd",
             "/memories/d/",
         ];
-        match self.below(4) {
-            0 => *self.one(&ODD),
-            _ => *self.one(&PLAIN),
-        }
+        let pool: &[&str] = if self.below(4) == 0 { &ODD } else { &PLAIN };
+        self.one(pool)
     }
 
     fn text(&mut self) -> String {

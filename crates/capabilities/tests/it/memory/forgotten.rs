@@ -25,7 +25,7 @@ fn is_in_files(folder: &Path, needle: &str) -> bool {
 async fn a_forgotten_record_leaves_no_bytes_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let store =
-        SqliteStore::open(&folder.path().join("m.db"), SqliteConfig::new(Arc::new(SystemTime))).unwrap();
+        SqliteStore::open(folder.path().join("m.db"), SqliteConfig::new(Arc::new(SystemTime))).unwrap();
     let process = Process::on(Arc::new(store));
     let space = process.ada();
     let first = NewRecord::new(Layer::Facts, "Ada hides the zanzibarkey under the quokkastone.");

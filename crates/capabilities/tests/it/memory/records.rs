@@ -58,7 +58,7 @@ async fn sixty_four_writers_of_one_record_lose_nothing_in_memory() {
 async fn sixty_four_writers_of_one_record_lose_nothing_in_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let open = || {
-        let store = SqliteStore::open(&folder.path().join("m.db"), SqliteConfig::new(Arc::new(SystemTime)));
+        let store = SqliteStore::open(folder.path().join("m.db"), SqliteConfig::new(Arc::new(SystemTime)));
         Process::on(Arc::new(store.unwrap()))
     };
     writers_lose_nothing([open(), open(), open()]).await;
