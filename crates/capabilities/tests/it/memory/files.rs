@@ -52,8 +52,8 @@ impl Dice {
             "/memories/../../etc/passwd",
             "/memories/d/",
         ];
-        let pool: &[&str] = if self.below(4) == 0 { &ODD } else { &PLAIN };
-        self.one(pool)
+        let pool: &[&'static str] = if self.below(4) == 0 { &ODD } else { &PLAIN };
+        pool[self.below(pool.len())]
     }
 
     fn text(&mut self) -> String {
