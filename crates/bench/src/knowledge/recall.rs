@@ -26,7 +26,7 @@ const WORDS: usize = 15;
 pub fn recall(n: usize, scratch: &Path) -> Result<Value, Box<dyn Error>> {
     let place = Scratch::new(scratch)?;
     let store =
-        Arc::new(SqliteStore::open(&place.file("recall.db"), SqliteConfig::new(Arc::new(SystemTime)))?);
+        Arc::new(SqliteStore::open(place.file("recall.db"), SqliteConfig::new(Arc::new(SystemTime)))?);
     let ports = MemoryPorts { index: store.clone(), log: store, time: Arc::new(SystemTime) };
     let memories = Memories::new(ports);
     let space = memories.space(&Tenant::default(), Namespace::of_user("ada"))?;
