@@ -16,6 +16,7 @@ mod checks;
 mod compaction;
 mod error;
 mod event;
+mod hooks;
 mod outcome;
 mod ports;
 mod relief;
@@ -37,6 +38,7 @@ pub use checks::{
 pub use compaction::{CompactionConfig, Summarized, Summarizer, SummaryCall};
 pub use error::{AgentError, ApprovalError, ClientToolError, ConstraintFailure};
 pub use event::{ApprovalRequest, CheckReport, CompactionReport, Event, Made, Remark, RunsOn};
+pub use hooks::{EndedTurn, TurnHook, turn_hook};
 pub use outcome::{Ended, Outcome};
 pub use ports::{Called, Calling, InPlace, KnowledgeBases, Offload, Piece, Secrets, Watcher};
 pub use relief::CompactRequest;

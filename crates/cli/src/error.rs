@@ -253,9 +253,10 @@ impl From<SessionError> for Failure {
                 "`contexture sessions recover FILE --into NEW` copies what is readable of a SQLite file",
             ),
             StoreError::Unavailable { .. } => failure.hint("`--store URL` names another store"),
-            StoreError::Conflict { .. } | StoreError::Held { .. } | StoreError::Fenced { .. } => {
-                failure.hint("someone else writes to it; try again later")
-            }
+            StoreError::Conflict { .. }
+            | StoreError::Stale { .. }
+            | StoreError::Held { .. }
+            | StoreError::Fenced { .. } => failure.hint("another process writes to it; try again later"),
             StoreError::NotFound { .. }
             | StoreError::IsMain { .. }
             | StoreError::Malformed { .. }

@@ -20,12 +20,12 @@ use crate::args::{Globals, ResolveArgs, TalkArgs};
 use crate::error::Failure;
 use crate::pass;
 use crate::read;
-use crate::setup::knowledge;
 use crate::setup::models::{self, Models};
 use crate::setup::root;
 use crate::setup::runtime;
 use crate::setup::store::{self, Missing, Opened, Place, open_all};
 use crate::setup::telemetry::{self, Telemetry};
+use crate::setup::{knowledge, memory};
 
 /// The default prompt of `chat`, for projects that have none.
 const CHAT: (&str, &str) = ("prompts/chat.md", include_str!("../templates/chat.md"));
@@ -101,6 +101,7 @@ impl Stage {
         let config = session_config(self.config());
         let ports = contexture::session_ports(self.model_of(None).as_deref());
         let Opened { store, sources, .. } = open_all(place, missing).await?;
+        memory::provide(&self.project, &store, &sources);
         if *place != Place::Memory {
             self.project
                 .provide_knowledge(KnowledgePorts { store: Some(sources), ..self.project.knowledge_ports() });
@@ -209,6 +210,7 @@ async fn next_turn(
     let model = models::named(&call.model, own);
     let ports = contexture::session_ports(model.as_deref().or(own));
     let Opened { store, sources, .. } = open_all(&place, Missing::Refuse).await?;
+    memory::provide(&project, &store, &sources);
     project.provide_knowledge(KnowledgePorts { store: Some(sources), ..project.knowledge_ports() });
     let sessions = Sessions::new(store, ports, session_config(config)).of_tenant(tenant);
     let Some(stored) = existing(&sessions, session).await? else { return Ok(None) };

@@ -199,6 +199,9 @@ mod docs {
     #[cfg(feature = "knowledge")]
     #[doc = include_str!("../../../docs/knowledge.md")]
     mod knowledge {}
+    #[cfg(feature = "knowledge")]
+    #[doc = include_str!("../../../docs/memory.md")]
+    mod memory {}
     #[doc = include_str!("../../../docs/providers.md")]
     mod providers {}
     #[doc = include_str!("../../../docs/sessions.md")]

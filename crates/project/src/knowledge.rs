@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use contexture_capabilities::memory::{Memories, MemoryEntry, MemoryOptions, ModelExtractor, memory};
 use contexture_capabilities::{BaseAccess, Bases, CATALOGUE, KnowledgeBase, Lookup, catalogue};
 use contexture_compose::ports::{Clock, HttpCaller, StoppedClock};
 use contexture_compose::tags::block_tag_name;
@@ -64,6 +65,8 @@ struct Host {
     root: Option<PathBuf>,
     /// The static model that was read last, by its path.
     static_model: std::sync::Mutex<Option<(String, Arc<dyn Embedder>)>>,
+    /// The memories of the program, which are given after the prompts were compiled.
+    memories: Memories,
 }
 
 impl Host {
@@ -152,6 +155,7 @@ impl Knowledge {
             vectors: Arc::default(),
             root: files.root().map(Path::to_owned),
             static_model: Default::default(),
+            memories: Memories::unprovided(),
         });
         Self::made(host, &BTreeMap::new(), files, sources, config)
     }
@@ -219,6 +223,22 @@ impl Knowledge {
 
     pub(crate) fn bases(&self) -> &Bases {
         &self.bases
+    }
+
+    pub(crate) fn memories(&self) -> &Memories {
+        &self.host.memories
+    }
+
+    /// Returns the entry of a memory.
+    pub(crate) fn memory(&self, options: MemoryOptions) -> MemoryEntry {
+        let extracts = options.capture.extract;
+        let entry = memory(self.host.memories.clone()).options(options);
+        match extracts {
+            true => {
+                entry.extractor(Arc::new(ModelExtractor::new(Arc::new(LateModel(Arc::clone(&self.host))))))
+            }
+            false => entry,
+        }
     }
 
     /// Returns the base with that name. One that neither a folder nor the configuration names is the tenant's own.

@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use contexture_capabilities::memory::Memories;
 use contexture_capabilities::{Bases, SkillIndexForm};
 use contexture_compose::ports::SkillSource;
 use contexture_compose::tags::block_tag_name;
@@ -179,6 +180,12 @@ impl Project {
     /// Returns the tools that the project can run: the HTTP calls that prompts and contexts declare.
     pub fn tools(&self) -> Result<Vec<ProjectTool>, ProjectError> {
         self.compiled.tools()
+    }
+
+    /// Returns the memories of the project's prompts. They have no store until the program
+    /// [provides](Memories::provide) one; without it, entries of the kind `memory` add nothing.
+    pub fn memories(&self) -> &Memories {
+        self.knowledge.memories()
     }
 
     /// Returns the knowledge bases: the folders below `knowledge/`, and those that the configuration names. An agent takes

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use contexture::capabilities::memory::MemoryPorts;
 use contexture_flow::{Runtime, RuntimeConfig, RuntimeParts};
 use contexture_project::{KnowledgePorts, Project, ServerConfig};
-use contexture_session::{Documents, Names, Sessions, SourceIndex, StoreError, Time};
+use contexture_session::{Documents, Log, Names, Sessions, SourceIndex, StoreError, Time};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Inner};
@@ -62,6 +63,9 @@ impl Server {
             on_vectors_wanted: Some(Arc::new(move |key| wanted.want_vectors(key))),
             ..project.knowledge_ports()
         });
+        let log: Arc<dyn Log> = Arc::clone(sessions.store()) as Arc<dyn Log>;
+        let index = Arc::clone(&sources);
+        project.memories().provide(MemoryPorts { index, log, time: Arc::clone(&time) });
         let config = project.config().server.clone();
         let (store, live) = (sessions.store(), LiveAnswers::default());
         let metrics = Metrics::default();

@@ -131,6 +131,14 @@ pub struct BaseKey {
     pub base: BaseId,
 }
 
+impl BaseId {
+    /// Whether the name is one of the engine's own, such as that of a memory. Lists of knowledge bases leave such bases
+    /// out, and no document is added to them from outside.
+    pub fn is_reserved(&self) -> bool {
+        self.0.starts_with("__")
+    }
+}
+
 impl Default for Tenant {
     fn default() -> Self {
         Self(Arc::from("default"))

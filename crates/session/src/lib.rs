@@ -50,8 +50,8 @@ pub use store::error::StoreError;
 pub use store::guard::LeaseRow;
 pub use store::search::{Search, SearchHit};
 pub use store::sources::{
-    BaseHits, BaseInfo, BaseSettings, ChunkHit, ChunkNo, ChunkSelection, ChunkVector, NewChunk, NewSource,
-    SourceIndex, SourceInfo, StoredChunk,
+    BaseHits, BaseInfo, BaseSettings, ChunkHit, ChunkNo, ChunkSelection, ChunkVector, ExpectedVersion,
+    NewChunk, NewSource, SourceChange, SourceIndex, SourceInfo, SourcesChanged, StoredChunk,
 };
 pub use store::span::BackwardScan;
 pub use store::surely::append_surely;

@@ -6,8 +6,8 @@ use contexture_history::{Item, Seq, Timestamp};
 use contexture_session::documents::{Document, DocumentKey, Documents};
 use contexture_session::rank::RankQuery;
 use contexture_session::sources::{
-    BaseHits, BaseInfo, BaseSettings, ChunkNo, ChunkSelection, ChunkVector, NewSource, SourceIndex,
-    SourceInfo, StoredChunk,
+    BaseHits, BaseInfo, BaseSettings, ChunkNo, ChunkSelection, ChunkVector, SourceChange, SourceIndex,
+    SourceInfo, SourcesChanged, StoredChunk,
 };
 use contexture_session::{
     Append, Appended, BaseId, BaseKey, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogList,
@@ -142,13 +142,16 @@ impl Documents for PostgresStore {
 }
 
 impl SourceIndex for PostgresStore {
+    fn erase_removed(&self) -> StoreFuture<'_, ()> {
+        self.vacuum()
+    }
+
     pass_on! {
         put_base(key: BaseKey, settings: BaseSettings, at: Timestamp) -> BaseInfo = (&key, &settings, at);
         base(key: BaseKey) -> Option<BaseInfo> = (&key);
         bases(tenant: Tenant, after: Option<BaseId>, max: usize) -> Vec<BaseInfo> = (&tenant, after.as_ref(), max);
         delete_base(key: BaseKey) -> bool = (&key);
-        replace_sources(key: BaseKey, sources: Vec<NewSource>) -> () = (&key, &sources);
-        remove_sources(key: BaseKey, ids: Vec<SourceId>) -> u64 = (&key, &ids);
+        change_sources(key: BaseKey, change: SourceChange) -> SourcesChanged = (&key, &change);
         sources(key: BaseKey, after: Option<SourceId>, max: usize) -> Vec<SourceInfo> = (&key, after.as_ref(), max);
         sources_with(key: BaseKey, ids: Vec<SourceId>) -> Vec<SourceInfo> = (&key, &ids);
         chunks(key: BaseKey, selection: ChunkSelection) -> Vec<StoredChunk> = (&key, &selection);

@@ -9,8 +9,8 @@ use contexture_session::documents::{Document, DocumentKey, Documents};
 use contexture_session::rank::RankQuery;
 use contexture_session::search::{Search, SearchHit};
 use contexture_session::sources::{
-    BaseHits, BaseInfo, BaseSettings, ChunkNo, ChunkSelection, ChunkVector, NewSource, SourceIndex,
-    SourceInfo, StoredChunk,
+    BaseHits, BaseInfo, BaseSettings, ChunkNo, ChunkSelection, ChunkVector, SourceChange, SourceIndex,
+    SourceInfo, SourcesChanged, StoredChunk,
 };
 use contexture_session::{
     Append, Appended, BaseId, BaseKey, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogList,
@@ -286,10 +286,8 @@ impl SourceIndex for SqliteStore {
             Ok(Change::new(move |conn| sources::base::put_base(conn, &key, &settings, at)));
         delete_base(key: BaseKey) -> bool,
             Ok(Change::new(move |conn| sources::base::delete_base(conn, &key)));
-        replace_sources(key: BaseKey, new: Vec<NewSource>) -> (),
-            Ok(Change::new(move |conn| sources::write::replace_sources(conn, &key, &new)));
-        remove_sources(key: BaseKey, ids: Vec<SourceId>) -> u64,
-            Ok(Change::new(move |conn| sources::write::remove_sources(conn, &key, &ids)));
+        change_sources(key: BaseKey, change: SourceChange) -> SourcesChanged,
+            Ok(Change::new(move |conn| sources::write::change_sources(conn, &key, &change)));
         put_vectors(key: BaseKey, model: String, vectors: Vec<ChunkVector>) -> (),
             Ok(Change::new(move |conn| sources::vectors::put_vectors(conn, &key, &model, &vectors)));
     }
@@ -311,5 +309,9 @@ impl SourceIndex for SqliteStore {
             sources::vectors::vectors(conn, &key, &model, after, max);
         search_base(key: BaseKey, query: RankQuery, max: usize) -> BaseHits, Size::Large,
             sources::search::search_base(conn, &cx.searches, &key, &query, max);
+    }
+
+    fn erase_removed(&self) -> StoreFuture<'_, ()> {
+        self.vacuum()
     }
 }

@@ -1,8 +1,9 @@
-//! Entries that search knowledge bases.
+//! Entries that search knowledge bases, and memory.
 #![allow(clippy::unwrap_used, reason = "a test that can't continue should stop where it is")]
 
 mod budget;
 mod grounded;
+mod memory;
 mod pairs;
 mod retrieval;
 mod skills;

@@ -89,7 +89,7 @@ impl Retriever for Given {
 }
 
 #[derive(Debug)]
-struct TestNames;
+pub(crate) struct TestNames;
 
 impl Names for TestNames {
     fn next(&self) -> String {

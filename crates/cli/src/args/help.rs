@@ -66,6 +66,18 @@ Examples:
 
 A folder `knowledge/NAME` of the project is a base by itself: only its files change it.";
 
+pub(super) const MEMORY: &str = "\
+Examples:
+  contexture memory list
+  contexture memory list --user ada --proposed
+  contexture memory search 'When are the invoices due?' --user ada
+  contexture memory forget m-1f0c --user ada --dry-run
+  contexture memory export --user ada > ada.jsonl
+
+A memory belongs to a namespace: any of `--user`, `--agent` and `--custom`. `list` without one lists
+the namespaces. What is forgotten is not learnt again from older turns; the turns themselves stay in
+their sessions.";
+
 pub(super) const KNOWLEDGE_ADD: &str = "\
 Examples:
   contexture knowledge add handbook docs/

@@ -4,6 +4,7 @@ mod flow;
 mod help;
 mod keys;
 mod knowledge;
+mod memory;
 mod serve;
 mod sessions;
 mod skills;
@@ -26,6 +27,7 @@ pub(crate) use flow::{
 };
 pub(crate) use keys::{AuditArgs, KeysArgs, KeysCommand, NewKeyArgs};
 pub(crate) use knowledge::{KnowledgeArgs, KnowledgeCommand};
+pub(crate) use memory::{LayerName, MemoryArgs, MemoryCommand};
 pub(crate) use serve::ServeArgs;
 pub(crate) use sessions::{ArchivesArgs, SessionsArgs, SessionsCommand, ShowArgs, StoreArgs, ViewArg};
 pub(crate) use skills::{SkillsArgs, SkillsCommand};
@@ -105,6 +107,9 @@ pub(crate) enum Command {
     /// List and check the skills of the project, and show which of them a sentence finds.
     #[command(after_help = help::SKILLS)]
     Skills(SkillsArgs),
+    /// Look after what agents remember: list, search, show, approve, forget, audit, export, import.
+    #[command(after_help = help::MEMORY)]
+    Memory(MemoryArgs),
     /// Serve the project over HTTP: sessions, turns, events, and an endpoint for OpenAI clients.
     #[command(after_help = help::SERVE)]
     Serve(ServeArgs),

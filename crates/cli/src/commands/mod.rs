@@ -13,6 +13,7 @@ mod inspect;
 mod keys;
 mod knowledge;
 mod lint;
+mod memory;
 mod prompts;
 mod render;
 mod resolve;
@@ -50,6 +51,7 @@ pub(crate) fn run(cli: Cli, screen: Screen) -> Result<Reply, Failure> {
         Command::Sessions(args) => sessions::run(&args, &globals, screen),
         Command::Knowledge(args) => knowledge::run(&args, &globals, screen),
         Command::Skills(args) => skills::run(&args, &globals, screen),
+        Command::Memory(args) => memory::run(&args, &globals, screen),
         Command::Serve(args) => serve::run(&args, &globals),
         Command::Keys(args) => keys::run(&args, &globals, screen),
         Command::Audit(args) => audit::run(&args, &globals, screen),

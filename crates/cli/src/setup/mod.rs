@@ -2,6 +2,7 @@
 
 pub(crate) mod dotenv;
 pub(crate) mod knowledge;
+pub(crate) mod memory;
 pub(crate) mod models;
 pub(crate) mod proxies;
 pub(crate) mod root;

@@ -12,6 +12,7 @@ mod flow_runs;
 mod judge;
 mod knowledge;
 mod local;
+mod memory;
 mod pages;
 mod readme;
 mod run;

@@ -13,6 +13,7 @@ use crate::read::context::{Content, ContextFields, Entries, context};
 use crate::read::facts::{Spot, Use};
 use crate::read::index::{INDEX, Located, context_name, context_path};
 use crate::read::knowledge;
+use crate::read::memory;
 use crate::read::reader::{Lookup, Reader};
 use crate::read::skills;
 use crate::read::unit::BlockUnit;
@@ -21,10 +22,11 @@ use crate::source::yaml::{Data, Node};
 use contexture_template::did_you_mean;
 
 /// The kinds of entries that are maps, by the key that identifies them.
-const KINDS: [&str; 8] = ["context", "block", "when", "match", "retriever", "pipeline", "grounding", "skill"];
+const KINDS: [&str; 9] =
+    ["context", "block", "when", "match", "retriever", "pipeline", "grounding", "skill", "memory"];
 
 /// Kinds of entries that files do not support yet.
-const LATER: [&str; 6] = ["memory", "blackboard", "mcp", "provider", "injectable", "contributor"];
+const LATER: [&str; 5] = ["blackboard", "mcp", "provider", "injectable", "contributor"];
 
 /// Reads one entry or a list of entries.
 pub(crate) fn entries<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entries {
@@ -206,6 +208,7 @@ fn mapped<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> 
         Some("pipeline") => knowledge::pipeline(reader, at),
         Some("grounding") => knowledge::grounding(reader, at),
         Some("skill") => skills::skill(reader, at),
+        Some("memory") => memory::memory(reader, at),
         Some("when") => when(reader, at, uses),
         Some("match") => matching(reader, at, uses),
         _ => {

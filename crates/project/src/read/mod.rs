@@ -7,6 +7,7 @@ pub(crate) mod entries;
 pub(crate) mod facts;
 pub(crate) mod index;
 pub(crate) mod knowledge;
+pub(crate) mod memory;
 pub(crate) mod partials;
 pub(crate) mod pipeline;
 pub(crate) mod places;

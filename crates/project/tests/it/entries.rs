@@ -77,9 +77,9 @@ fn unknown_entries_name_the_place_and_the_nearest_name() {
 
 #[test]
 fn entries_of_later_kinds_are_refused_by_name() {
-    insta::assert_snapshot!(faults_of("---\nuse:\n  - mcp: refunds\n  - memory: {id: m}\n  - block: [a]\n---\n"), @"
+    insta::assert_snapshot!(faults_of("---\nuse:\n  - mcp: refunds\n  - blackboard: {id: m}\n  - block: [a]\n---\n"), @"
     prompts/p.md:3:5 unknown_entry: there is no entry `mcp:refunds` [this version does not have entries of the kind `mcp` yet]
-    prompts/p.md:4:5 unknown_entry: there is no entry `memory:m` [this version does not have entries of the kind `memory` yet]
+    prompts/p.md:4:5 unknown_entry: there is no entry `blackboard:m` [this version does not have entries of the kind `blackboard` yet]
     prompts/p.md:5:12 file_invalid: `use[2].block`: expected the name of a block, found a list
     ");
 }

@@ -12,6 +12,7 @@ mod folder;
 mod fuzz;
 mod knowledge;
 mod lint;
+mod memory;
 mod partials;
 mod pictures;
 mod pipeline;

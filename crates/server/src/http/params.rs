@@ -101,6 +101,10 @@ params! {
         "id" {"minLength": 1, "maxLength": 1000, "pattern": NAME} "refunds"
             "The document's id; a `/` in it is written `%2F`."
     }
+    /// A record of a memory.
+    MemoryPath: Path {
+        "id" {"minLength": 1, "maxLength": 900, "pattern": NAME} "m-1f0c" "The record's id; a `/` in it is written `%2F`."
+    }
     /// A model, or a prompt that is called like one.
     ModelPath: Path {
         "id" {"minLength": 1} "chat" "The model's or the prompt's id; a `/` in it is written `%2F`."

@@ -7,6 +7,7 @@ mod events;
 mod flows;
 mod follow;
 mod knowledge;
+mod memories;
 pub(crate) mod openapi;
 pub(crate) mod ops;
 mod passes;
@@ -76,6 +77,13 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(knowledge::documents, knowledge::add))
         .routes(routes!(knowledge::document_details, knowledge::delete_document))
         .routes(routes!(knowledge::search))
+        .routes(routes!(memories::list, memories::add))
+        .routes(routes!(memories::show, memories::edit))
+        .routes(routes!(memories::namespaces))
+        .routes(routes!(memories::search))
+        .routes(routes!(memories::forget))
+        .routes(routes!(memories::audit))
+        .routes(routes!(memories::export, memories::import))
         .routes(routes!(chat::complete))
         .routes(routes!(chat::list))
         .routes(routes!(chat::show))

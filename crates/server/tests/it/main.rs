@@ -10,6 +10,7 @@ mod gate;
 mod hostile;
 mod knowledge;
 mod lost;
+mod memories;
 mod neighbours;
 mod pairs;
 mod passes;

@@ -62,9 +62,10 @@ pub use search::{
     threads_search_their_archives,
 };
 pub use sources::{
-    OpenSources, bases_are_apart, frequent_terms_rank_alike, missing_bases_are_told,
-    replacing_leaves_nothing_behind, sources_and_bases_are_listed, sources_come_back_as_they_were,
-    stores_rank_alike, vectors_go_with_their_chunks, writers_of_a_base_lose_nothing,
+    OpenSources, bases_are_apart, changes_of_one_version_lose_nothing, frequent_terms_rank_alike,
+    missing_bases_are_told, replacing_leaves_nothing_behind, sources_and_bases_are_listed,
+    sources_come_back_as_they_were, stale_changes_are_refused, stores_rank_alike,
+    vectors_go_with_their_chunks, writers_of_a_base_lose_nothing,
 };
 pub use support::{Open, SystemTime, TestNames, sessions_in_memory, test_ports};
 pub use writers::{
@@ -126,9 +127,9 @@ macro_rules! documents_conformance {
 macro_rules! sources_conformance {
     ($opener:path) => {
         $crate::store_conformance!(@each $opener:
-            bases_are_apart, frequent_terms_rank_alike, missing_bases_are_told, replacing_leaves_nothing_behind,
-            sources_and_bases_are_listed, sources_come_back_as_they_were, stores_rank_alike,
-            vectors_go_with_their_chunks, writers_of_a_base_lose_nothing
+            bases_are_apart, changes_of_one_version_lose_nothing, frequent_terms_rank_alike, missing_bases_are_told, replacing_leaves_nothing_behind,
+            sources_and_bases_are_listed, sources_come_back_as_they_were, stale_changes_are_refused,
+            stores_rank_alike, vectors_go_with_their_chunks, writers_of_a_base_lose_nothing
         );
     };
 }

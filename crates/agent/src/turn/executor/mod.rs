@@ -35,6 +35,7 @@ use crate::AgentError;
 use crate::beside::{Beside, citations_event, event_record};
 use crate::checks::{Judge, Judged, Judgement};
 use crate::event::{ApprovalRequest, CheckReport, Event, Remark, Sink};
+use crate::hooks::{EndedTurn, run_ended};
 use crate::outcome::{Ended, Outcome};
 use crate::relief::Compactions;
 use crate::request::{Resolver, sent_record};
@@ -455,10 +456,14 @@ impl Executor {
         let end = TurnEnd { usage: Some(spent.usage).filter(|it| *it != Usage::default()), ..end };
         let (status, reason) = (end.status, end.reason.clone());
         let items = self.last_items(items, result.as_ref().ok());
-        let (thread, turn) = (self.turn.thread().id().clone(), self.turn.turn());
+        let (log, turn) = (self.turn.thread(), self.turn.turn());
+        let thread = log.id().clone();
         // The log decides: if the end is not written there, no other report of it is true.
         self.turn.end(end, items).await.map_err(AgentError::Unrecorded)?;
         let End { ended, message, output, approvals, client_calls, .. } = result.map_err(|it| it.err)?;
+        if let (TurnStatus::Completed, Some(pass)) = (status, self.passes.last()) {
+            run_ended(&EndedTurn { thread: &log, turn, pass, answer: message.as_deref() }).await;
+        }
         // Approvals can be decided only now that the suspension is on record.
         for approval in approvals.iter().cloned() {
             self.sink.send(Event::ApprovalRequired { approval });

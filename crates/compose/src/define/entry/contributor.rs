@@ -18,7 +18,7 @@ use super::Entry;
 use crate::BoxError;
 use crate::define::checks::{Constraint, Guardrail};
 use crate::define::{Call, Predicate, Schema, Text};
-use crate::segment::{FrozenBody, Priority, SharedText, SharedTool, Source, Trust, Volatility};
+use crate::segment::{FrozenBody, Priority, Runner, SharedText, SharedTool, Source, Trust, Volatility};
 
 /// Contributes to a pass.
 ///
@@ -208,6 +208,8 @@ pub struct Contribution {
     pub metadata: BTreeMap<String, Value>,
     /// Further entries, placed where the contributor is.
     pub entries: Vec<Entry>,
+    /// Code to run when the turn is over, and before its thread is compacted. The agent runs it.
+    pub hooks: Vec<Runner>,
 }
 
 /// One text of a contribution.

@@ -18,7 +18,7 @@ pub(crate) use self::system::{SystemPiece, SystemText, system_order, system_text
 use super::rewrite::ShortenedResult;
 use crate::define::checks::{Constraint, Guardrail, ToolMiddleware};
 use crate::evaluated::Timing;
-use crate::segment::{Fate, SharedText, Slot, envelope};
+use crate::segment::{Fate, Runner, SharedText, Slot, envelope};
 use crate::tags::TagTree;
 use crate::{Body, Segment, Source};
 
@@ -92,6 +92,8 @@ pub struct Extras {
     pub guardrails: Vec<Guardrail>,
     /// Middleware that wraps tool calls.
     pub tool_middleware: Vec<ToolMiddleware>,
+    /// Code to run when the turn is over, and before its thread is compacted.
+    pub hooks: Vec<Runner>,
     /// Metadata for the application, by source.
     pub metadata: BTreeMap<String, BTreeMap<String, Value>>,
 }

@@ -135,8 +135,17 @@ impl Merging<'_> {
         order: usize,
         segments: &mut Vec<Segment>,
     ) {
-        let Contribution { pieces, values, messages, tools: _, constraints, guardrails, metadata, entries } =
-            contribution;
+        let Contribution {
+            pieces,
+            values,
+            messages,
+            tools: _,
+            constraints,
+            guardrails,
+            metadata,
+            entries,
+            hooks,
+        } = contribution;
         if !node.is_provider
             && pieces.is_empty()
             && values.is_empty()
@@ -164,6 +173,7 @@ impl Merging<'_> {
         }
         self.extras.constraints.extend(constraints.iter().cloned());
         self.extras.guardrails.extend(guardrails.iter().cloned());
+        self.extras.hooks.extend(hooks.iter().cloned());
         if !metadata.is_empty() {
             self.extras.metadata.insert(node.source.to_string(), metadata.clone());
         }

@@ -1,0 +1,104 @@
+//! Tombstones: what was forgotten and must not be learnt again from what is older than that.
+//!
+//! A tombstone has a hash of the words and the places where they were said, and not the words themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use contexture_history::Timestamp;
+use contexture_history::compaction::normal;
+use contexture_session::sources::NewSource;
+use serde::{Deserialize, Serialize};
+
+use super::error::MemoryError;
+use super::record::short_hash;
+use super::sources::{self, Kind, document};
+use super::space::MemorySpace;
+
+/// What was forgotten.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Tombstone {
+    /// When. What is said later may be learnt.
+    pub(crate) at: Timestamp,
+    /// A hash of the words.
+    pub(crate) words: Option<String>,
+    /// A thread, of which everything up to then was forgotten.
+    pub(crate) thread: Option<String>,
+    /// The turns of the thread, if not all were.
+    pub(crate) turns: Vec<String>,
+}
+
+impl Tombstone {
+    /// Returns the tombstone of a text.
+    pub(crate) fn of_text(text: &str, at: Timestamp) -> Self {
+        Self { at, words: Some(words(text)), ..Self::default() }
+    }
+
+    /// Returns the tombstone of a thread, or of some of its turns.
+    pub(crate) fn of_turns(thread: &str, turns: Vec<String>, at: Timestamp) -> Self {
+        Self { at, thread: Some(thread.to_owned()), turns, ..Self::default() }
+    }
+
+    fn name(&self) -> String {
+        let Self { words, thread, turns, at: _ } = self;
+        short_hash(&format!("{words:?}\n{thread:?}\n{turns:?}"))
+    }
+
+    /// Returns it as a document, which has no words to find.
+    pub(crate) fn document(&self, space: &MemorySpace) -> Result<NewSource, MemoryError> {
+        let id = Kind::Tombstone.id(&self.name())?;
+        Ok(space.with_analyzer(|it| document(id, self.at.0.to_string(), self, &[], (self.at, it))))
+    }
+}
+
+fn words(text: &str) -> String {
+    short_hash(&format!("words\n{}", normal(text)))
+}
+
+/// The tombstones of a namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Tombstones {
+    words: BTreeMap<String, Timestamp>,
+    threads: BTreeMap<String, Timestamp>,
+    turns: BTreeMap<(String, String), Timestamp>,
+}
+
+impl Tombstones {
+    /// Reads those of a namespace.
+    pub(crate) async fn of(space: &MemorySpace) -> Result<Self, MemoryError> {
+        let mut tombstones = Self::default();
+        for info in space.all(Kind::Tombstone, "").await? {
+            let Tombstone { at, words, thread, turns } = sources::data(&info)?;
+            tombstones.words.extend(words.map(|it| (it, at)));
+            match thread {
+                Some(thread) if turns.is_empty() => {
+                    tombstones.threads.insert(thread, at);
+                }
+                Some(thread) => {
+                    tombstones.turns.extend(turns.into_iter().map(|it| ((thread.clone(), it), at)));
+                }
+                None => {}
+            }
+        }
+        Ok(tombstones)
+    }
+
+    /// Whether words that were said at a time were forgotten since.
+    pub(crate) fn covers_words(&self, text: &str, said: Timestamp) -> bool {
+        self.words.get(&words(text)).is_some_and(|at| said <= *at)
+    }
+
+    /// Whether a turn was forgotten.
+    pub(crate) fn covers_turn(&self, thread: &str, turn: &str, said: Timestamp) -> bool {
+        let of_thread = self.threads.get(thread);
+        let of_turn = self.turns.get(&(thread.to_owned(), turn.to_owned()));
+        of_thread.into_iter().chain(of_turn).any(|at| said <= *at)
+    }
+
+    /// Whether a text contains forgotten words as one of its sentences, or as a whole.
+    pub(crate) fn covers_part(&self, text: &str, said: Timestamp) -> bool {
+        let ends: BTreeSet<char> = ['.', '!', '?', '\n'].into();
+        self.covers_words(text, said)
+            || text.split_inclusive(|it| ends.contains(&it)).any(|it| self.covers_words(it.trim(), said))
+    }
+}

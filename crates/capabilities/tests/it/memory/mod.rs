@@ -1,0 +1,68 @@
+//! Memory: what stays, who sees it, and what is gone when it is forgotten.
+
+mod captured;
+mod core;
+mod files;
+mod forgotten;
+mod processes;
+mod records;
+mod spaces;
+mod turns;
+
+use std::sync::Arc;
+
+use contexture_capabilities::memory::{Memories, MemoryPorts, MemorySpace, Namespace};
+use contexture_message::Encoding;
+use contexture_session::conformance::SystemTime;
+use contexture_session::{
+    Log, MemoryStore, Ports, SessionConfig, SessionId, SessionStart, Sessions, SourceIndex, Store, Tenant,
+    Thread,
+};
+use contexture_store_sqlite::{SqliteConfig, SqliteStore};
+
+use crate::stage::{TestNames, TestTime};
+
+/// A store with sessions and memories, as one process sees it.
+pub(crate) struct Process {
+    store: Arc<dyn Store>,
+    pub(crate) memories: Memories,
+}
+
+impl Process {
+    pub(crate) fn new() -> Self {
+        Self::on(Arc::new(MemoryStore::new(Arc::new(TestTime))))
+    }
+
+    pub(crate) fn on<S: Store + Log + SourceIndex>(store: Arc<S>) -> Self {
+        let ports = MemoryPorts { index: store.clone(), log: store.clone(), time: Arc::new(TestTime) };
+        Self { store, memories: Memories::new(ports) }
+    }
+
+    /// Opens a SQLite file, as every process does for itself.
+    pub(crate) fn at(path: &std::path::Path) -> Self {
+        let store = SqliteStore::open(path, SqliteConfig::new(Arc::new(SystemTime))).unwrap();
+        Self::on(Arc::new(store))
+    }
+
+    pub(crate) fn ada(&self) -> MemorySpace {
+        self.memories.space(&Tenant::default(), Namespace::of_user("ada")).unwrap()
+    }
+
+    fn sessions(&self) -> Sessions {
+        let ports = Ports {
+            time: Arc::new(TestTime),
+            names: Arc::new(TestNames),
+            counter: Arc::new(Encoding::O200kBase),
+        };
+        Sessions::new(Arc::clone(&self.store), ports, SessionConfig::default())
+    }
+
+    pub(crate) async fn create(&self, name: &str) -> Thread {
+        let start = SessionStart { id: Some(SessionId::parse(name).unwrap()), label: None };
+        self.sessions().create(start).await.unwrap().main().clone()
+    }
+
+    pub(crate) async fn open(&self, name: &str) -> Thread {
+        self.sessions().open(&SessionId::parse(name).unwrap()).await.unwrap().main().clone()
+    }
+}
