@@ -1,4 +1,4 @@
-//! Built-in entries of prompts: retrieval, grounding, and the catalogue of knowledge bases.
+//! Built-in entries of prompts: retrieval, grounding, blackboards, and the catalogue of knowledge bases.
 //!
 //! ```text
 //! KnowledgeBase ─▶ search (query, hits, what was left out) ─▶ pieces ─▶ retriever · pipeline · grounding
@@ -10,6 +10,7 @@
 //! for each that is not there.
 
 mod base;
+pub mod blackboard;
 mod cards;
 mod catalogue;
 mod grounding;

@@ -14,6 +14,8 @@ pub const MAX_ID_BYTES: usize = 200;
 /// How long the name of a thread may be: that of an isolated one begins with its session's, which may be as long as
 /// any.
 const MAX_THREAD_ID_BYTES: usize = 300;
+/// The session of what belongs to a tenant and to no conversation of it.
+const BOARDS: &str = "~boards";
 const MAX_BASE_ID_BYTES: usize = 64;
 /// Paths are long, and some databases can't find longer keys.
 const MAX_SOURCE_ID_BYTES: usize = 1_000;
@@ -168,6 +170,16 @@ impl Default for Tenant {
 }
 
 impl SessionId {
+    /// Returns the name of the session whose journals are the blackboards of users and of the tenant.
+    pub fn boards() -> Self {
+        Self(Arc::from(BOARDS))
+    }
+
+    /// Whether it is a session of the engine's own. [`Sessions`](crate::Sessions) neither lists nor opens it.
+    pub fn is_reserved(&self) -> bool {
+        &*self.0 == BOARDS
+    }
+
     /// Returns the name of the session's main thread.
     pub fn main(&self) -> ThreadId {
         ThreadId(Arc::clone(&self.0))

@@ -65,8 +65,9 @@ impl Contributor for BlockContributor {
     }
 
     fn declare(&self) -> Declaration {
-        let BlockDefinition { ttl, deadline, on_error, order, .. } = &*self.block;
+        let BlockDefinition { ttl, deadline, on_error, order, priority, .. } = &*self.block;
         let profile = Profile {
+            priority: *priority,
             placement: placement(&self.block),
             rank: Rank { order: *order, name: self.name.to_string() },
             volatility: Some(volatility(&self.block)),

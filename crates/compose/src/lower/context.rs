@@ -98,6 +98,7 @@ impl Contributor for ContextContributor {
             profile: self.profile.clone(),
             family: None,
             conversation: ConversationUse::Nothing,
+            source: None,
         }
     }
 }

@@ -306,7 +306,7 @@ impl Lowering {
         let EntryPosition { source, identity, place, depth, is_gated } = at;
         let LoweredEntry { contributor, stability, gate_reason, condition, is_provider } =
             make(self, &source);
-        let Declaration { input, entries, profile, family, conversation } = contributor.declare();
+        let Declaration { input, entries, profile, family, conversation, source: _ } = contributor.declare();
         let children = self.entries(&entries, &format!("{place} use"), depth + 1);
         let input = self.schema(&source, input.as_ref(), &self.overrides.clone());
         let is_context = matches!(source, Source::Context(_) | Source::At { kind: EntryKind::Context, .. });
@@ -397,7 +397,7 @@ fn entry_source(entry: &Entry, position: usize) -> Source {
         Entry::Block(block) => Source::Block(block.0.name.as_str().into()),
         Entry::Provider(it) => Source::Provider(it.name().into()),
         Entry::Injectable(it) => Source::Injectable(it.id().into()),
-        Entry::Contributor(it) => Source::Contributor(it.id().into()),
+        Entry::Contributor(it) => it.declare().source.unwrap_or_else(|| Source::Contributor(it.id().into())),
         Entry::When(_) => Source::At { kind: EntryKind::When, position },
         Entry::Match(_) => Source::At { kind: EntryKind::Match, position },
         Entry::Nothing => Source::At { kind: EntryKind::Use, position },

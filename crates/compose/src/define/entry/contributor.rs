@@ -79,6 +79,8 @@ pub struct Declaration {
     pub family: Option<String>,
     /// What it reads of the conversation. By default nothing, which saves the cost of collecting it.
     pub conversation: ConversationUse,
+    /// What Explanations and errors call it, if not `contributor:<id>`.
+    pub source: Option<Source>,
 }
 
 /// What a contributor reads of the conversation.
