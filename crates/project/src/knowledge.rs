@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use contexture_capabilities::blackboard::Boards;
 use contexture_capabilities::{BaseAccess, Bases, CATALOGUE, KnowledgeBase, Lookup, catalogue};
 use contexture_compose::ports::{Clock, HttpCaller, StoppedClock};
 use contexture_compose::tags::block_tag_name;
@@ -60,6 +61,7 @@ struct Host {
     ports: RwLock<KnowledgePorts>,
     memory: Arc<dyn SourceIndex>,
     vectors: Arc<VectorCache>,
+    boards: Boards,
     /// The folder of the project, below which static models are found.
     root: Option<PathBuf>,
     /// The static model that was read last, by its path.
@@ -150,6 +152,7 @@ impl Knowledge {
             ports: RwLock::default(),
             memory,
             vectors: Arc::default(),
+            boards: Boards::unprovided(),
             root: files.root().map(Path::to_owned),
             static_model: Default::default(),
         });
@@ -214,6 +217,10 @@ impl Knowledge {
 
     pub(crate) fn bases(&self) -> &Bases {
         &self.bases
+    }
+
+    pub(crate) fn boards(&self) -> &Boards {
+        &self.host.boards
     }
 
     /// Returns the base with that name. One that neither a folder nor the configuration names is the tenant's own.

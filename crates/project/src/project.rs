@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contexture_capabilities::Bases;
+use contexture_capabilities::blackboard::Boards;
 use contexture_compose::tags::block_tag_name;
 use contexture_compose::{Block, ModelLimits, Prompt, ResolveOptions, TargetModel, full_name};
 use contexture_flow::Flow;
@@ -164,6 +165,12 @@ impl Project {
     /// Returns the tools that the project can run: the HTTP calls that prompts and contexts declare.
     pub fn tools(&self) -> Result<Vec<ProjectTool>, ProjectError> {
         self.compiled.tools()
+    }
+
+    /// Returns the blackboards of the project's prompts. They have no store until the program
+    /// [provides](Boards::provide) one; without it, entries of the kind `blackboard` add nothing.
+    pub fn boards(&self) -> &Boards {
+        self.knowledge.boards()
     }
 
     /// Returns the knowledge bases: the folders below `knowledge/`, and those that the configuration names. An agent takes

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use contexture::capabilities::blackboard::BoardPorts;
 use contexture_flow::{Runtime, RuntimeConfig, RuntimeParts};
 use contexture_project::{KnowledgePorts, Project, ServerConfig};
 use contexture_session::{Documents, Names, Sessions, SourceIndex, StoreError, Time};
@@ -62,6 +63,8 @@ impl Server {
             on_vectors_wanted: Some(Arc::new(move |key| wanted.want_vectors(key))),
             ..project.knowledge_ports()
         });
+        let (of_boards, of_names) = (Arc::clone(sessions.store()), Arc::clone(&names));
+        project.boards().provide(BoardPorts { store: of_boards, time: Arc::clone(&time), names: of_names });
         let config = project.config().server.clone();
         let (store, live) = (sessions.store(), LiveAnswers::default());
         let metrics = Metrics::default();

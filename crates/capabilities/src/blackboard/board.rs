@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use contexture_history::{Body, Item, Seq, Timestamp};
 use contexture_session::{
-    Append, Guard, Names, NewLog, NewSession, Span, Store, StoreError, ThreadKey, Time, append_surely, record_item,
+    Append, Guard, Names, NewLog, NewSession, Span, Store, StoreError, ThreadKey, Time, append_surely,
+    record_item,
 };
 use futures::Stream;
 use futures::stream::try_unfold;
@@ -104,6 +105,12 @@ impl Boards {
     /// Returns all definitions in the order of their ids.
     pub fn definitions(&self) -> Vec<Arc<BoardDefinition>> {
         self.0.definitions.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Returns the board of an owner by its id.
+    pub fn find(&self, id: &str, owner: &BoardOwner) -> Result<Board, BoardError> {
+        let definition = self.definition(id).ok_or_else(|| BoardError::Unknown { id: id.to_owned() })?;
+        self.board(&definition, owner)
     }
 
     /// Returns a board of an owner. It exists from its first write on; until then it holds the defaults of its schema.
@@ -245,7 +252,10 @@ impl Board {
     }
 
     fn damaged(&self, seq: Seq, detail: String) -> BoardError {
-        BoardError::Damaged { place: format!("record {seq} of blackboard `{}`", self.definition.id()), detail }
+        BoardError::Damaged {
+            place: format!("record {seq} of blackboard `{}`", self.definition.id()),
+            detail,
+        }
     }
 
     /// Writes, and returns the state after it. Writes to different paths never conflict; a write to a path that is not
@@ -336,7 +346,10 @@ impl Board {
     }
 
     /// Returns the records after a version, and then each further one when it is written, by any process.
-    pub fn subscribe(&self, after: u64) -> impl Stream<Item = Result<BoardEvent, BoardError>> + Send + 'static {
+    pub fn subscribe(
+        &self,
+        after: u64,
+    ) -> impl Stream<Item = Result<BoardEvent, BoardError>> + Send + 'static {
         let start = (self.clone(), after, Vec::<BoardEvent>::new().into_iter());
         try_unfold(start, |(board, mut after, mut ready)| async move {
             loop {

@@ -99,5 +99,7 @@ impl BoardDefinition {
 
 fn is_name(name: &str) -> bool {
     let is_allowed = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '-');
-    name.len() <= MAX_ID && name.chars().all(is_allowed) && name.starts_with(|it: char| it.is_ascii_alphabetic())
+    name.len() <= MAX_ID
+        && name.chars().all(is_allowed)
+        && name.starts_with(|it: char| it.is_ascii_alphabetic())
 }

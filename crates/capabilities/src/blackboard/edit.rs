@@ -189,7 +189,8 @@ impl Draft {
             Some(_) => return Err(merge_fault(path, rule, "what is there is not an array")),
         }
         for value in new {
-            let has = |items: &Value| items.as_array().is_some_and(|it| it.iter().any(|it| is_equal(it, value)));
+            let has =
+                |items: &Value| items.as_array().is_some_and(|it| it.iter().any(|it| is_equal(it, value)));
             if rule == MergeRule::Append || !path.get(&self.value).is_some_and(has) {
                 self.push(path, value.clone())?;
             }
@@ -336,7 +337,12 @@ impl Draft {
             };
             if !is_expected {
                 let (path, expected) = (path.to_string(), expected.to_string());
-                return Err(BoardError::Stale { path, expected, version, value: value.cloned().unwrap_or_default() });
+                return Err(BoardError::Stale {
+                    path,
+                    expected,
+                    version,
+                    value: value.cloned().unwrap_or_default(),
+                });
             }
         }
         Ok(())
@@ -378,8 +384,12 @@ fn merge_fault(path: &Pointer, rule: MergeRule, reason: &'static str) -> BoardEr
 /// Whether two values are the same; `1` and `1.0` are.
 fn is_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => a == b || (a.as_f64() == b.as_f64() && !(a.is_i64() && b.is_i64())),
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_equal(a, b)),
+        (Value::Number(a), Value::Number(b)) => {
+            a == b || (a.as_f64() == b.as_f64() && !(a.is_i64() && b.is_i64()))
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_equal(a, b))
+        }
         (Value::Object(a), Value::Object(b)) => {
             a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| is_equal(a, b)))
         }

@@ -184,9 +184,11 @@ impl From<BlackboardEntry> for Entry {
             let entry = of_block.clone();
             async move { Ok(entry.snapshot(&call.scope).await?) }
         };
-        let block = Block::dynamic(entry.block_name(), body).priority(Priority::new(PRIORITY).unwrap_or_default());
+        let block =
+            Block::dynamic(entry.block_name(), body).priority(Priority::new(PRIORITY).unwrap_or_default());
         let description = entry.definition.options().description.clone();
-        let block = block.description(description.unwrap_or_else(|| format!("Blackboard {}", entry.definition.id())));
+        let block =
+            block.description(description.unwrap_or_else(|| format!("Blackboard {}", entry.definition.id())));
         Entry::Contributor(Arc::new(Node { id: entry.owner(), snapshot: block.into(), entry }))
     }
 }

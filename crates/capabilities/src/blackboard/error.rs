@@ -30,7 +30,9 @@ pub enum BoardError {
         path: String,
     },
     /// The path was written since the writer read it.
-    #[error("`{path}` was changed: its version is {version}, the write expected {expected}; its value is {value}")]
+    #[error(
+        "`{path}` was changed: its version is {version}, the write expected {expected}; its value is {value}"
+    )]
     Stale {
         /// The path.
         path: String,
@@ -73,6 +75,12 @@ pub enum BoardError {
         /// How large it may be.
         max: usize,
     },
+    /// No board has this id.
+    #[error("there is no blackboard `{id}`")]
+    Unknown {
+        /// The id.
+        id: String,
+    },
     /// There is no board here: the turn has no user, or the program has no store.
     #[error("{0}")]
     Unavailable(&'static str),
@@ -102,7 +110,9 @@ impl BoardError {
             BoardError::Schema { .. } | BoardError::Merge { .. } | BoardError::TooLarge { .. } => {
                 ErrorCode::InputInvalid
             }
-            BoardError::NoSuchPath { .. } | BoardError::Unavailable(_) => ErrorCode::NotFound,
+            BoardError::NoSuchPath { .. } | BoardError::Unknown { .. } | BoardError::Unavailable(_) => {
+                ErrorCode::NotFound
+            }
             BoardError::Stale { .. } | BoardError::TestFailed { .. } => ErrorCode::VersionConflict,
             BoardError::Damaged { .. } => ErrorCode::StoreDamaged,
             BoardError::Store(err) => err.code(),

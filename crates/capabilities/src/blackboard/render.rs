@@ -26,7 +26,11 @@ pub(crate) fn snapshot(state: &BoardState, initial: &Value) -> String {
 /// Returns what a board holds now in the paths that changed since a snapshot; nothing if none did.
 ///
 /// A thread that keeps an empty snapshot is told everything that was written.
-pub(crate) fn changes(state: &BoardState, initial: &Value, shown: &str) -> Result<Option<String>, serde_json::Error> {
+pub(crate) fn changes(
+    state: &BoardState,
+    initial: &Value,
+    shown: &str,
+) -> Result<Option<String>, serde_json::Error> {
     let since = match shown.is_empty() {
         true if state.value() == initial => return Ok(None),
         true => 0,

@@ -17,10 +17,17 @@ const OPEN: [&str; 3] = ["additionalProperties", "patternProperties", "unevaluat
 /// Keywords that apply further schemas to the same value.
 const IN_PLACE: [&str; 8] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref"];
 /// Keywords with one schema for parts of the value.
-const ONE_BELOW: [&str; 6] =
-    ["additionalProperties", "unevaluatedProperties", "items", "contains", "propertyNames", "unevaluatedItems"];
+const ONE_BELOW: [&str; 6] = [
+    "additionalProperties",
+    "unevaluatedProperties",
+    "items",
+    "contains",
+    "propertyNames",
+    "unevaluatedItems",
+];
 /// Keywords with schemas by name.
-const NAMED_BELOW: [&str; 5] = ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
+const NAMED_BELOW: [&str; 5] =
+    ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
 
 /// How a write to a field is merged with what is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -76,7 +76,8 @@ impl BoardKey {
             BoardScope::Session => (owner.session()?, format!("board/{id}")),
             BoardScope::User => {
                 let user = owner.user.as_deref().filter(|it| !it.is_empty());
-                let user = user.ok_or(BoardError::Unavailable("the call has no user, and the board belongs to one"))?;
+                let user = user
+                    .ok_or(BoardError::Unavailable("the call has no user, and the board belongs to one"))?;
                 (SessionId::boards(), format!("board/{id}/user/{}", part("user", user)?))
             }
             BoardScope::Tenant => (SessionId::boards(), format!("board/{id}/tenant")),

@@ -4,8 +4,8 @@ use contexture_message::ErrorCode;
 use serde_json::Value;
 
 use super::kind::{
-    BranchConfig, CacheConfig, CustomConfig, InjectConfig, IntentConfig, JoinConfig, LlmConfig,
-    ManualInputConfig, NewThreadConfig, NodeKind, ParallelConfig, PortalConfig, SubFlowConfig,
+    BlackboardWaitConfig, BranchConfig, CacheConfig, CustomConfig, InjectConfig, IntentConfig, JoinConfig,
+    LlmConfig, ManualInputConfig, NewThreadConfig, NodeKind, ParallelConfig, PortalConfig, SubFlowConfig,
     ToolCallConfig, ToolsConfig, TransformConfig, UserInputConfig,
 };
 use super::read::{kinds, typed};
@@ -63,6 +63,7 @@ kinds! {
     "parallel" => Parallel(ParallelConfig),
     "join" => Join(JoinConfig),
     "cache" => Cache(CacheConfig),
+    "blackboard_wait" => BlackboardWait(BlackboardWaitConfig),
     "portal_in" => PortalIn(PortalConfig),
     "portal_out" => PortalOut(PortalConfig),
     "sub_flow" => SubFlow(SubFlowConfig),

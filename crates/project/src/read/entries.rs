@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::error::{Place, Problem};
 use crate::files::{FileKind, is_plain};
+use crate::read::blackboard;
 use crate::read::block_file::BLOCKS;
 use crate::read::context::{Content, ContextFields, Entries, context};
 use crate::read::facts::{Spot, Use};
@@ -20,10 +21,11 @@ use crate::source::yaml::{Data, Node};
 use contexture_template::did_you_mean;
 
 /// The kinds of entries that are maps, by the key that identifies them.
-const KINDS: [&str; 7] = ["context", "block", "when", "match", "retriever", "pipeline", "grounding"];
+const KINDS: [&str; 8] =
+    ["context", "block", "when", "match", "retriever", "pipeline", "grounding", "blackboard"];
 
 /// Kinds of entries that files do not support yet.
-const LATER: [&str; 7] = ["skill", "memory", "blackboard", "mcp", "provider", "injectable", "contributor"];
+const LATER: [&str; 6] = ["skill", "memory", "mcp", "provider", "injectable", "contributor"];
 
 /// Reads one entry or a list of entries.
 pub(crate) fn entries<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entries {
@@ -204,6 +206,7 @@ fn mapped<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> 
         Some("retriever") => knowledge::retriever(reader, at),
         Some("pipeline") => knowledge::pipeline(reader, at),
         Some("grounding") => knowledge::grounding(reader, at),
+        Some("blackboard") => blackboard::blackboard(reader, at),
         Some("when") => when(reader, at, uses),
         Some("match") => matching(reader, at, uses),
         _ => {

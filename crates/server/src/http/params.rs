@@ -101,6 +101,10 @@ params! {
         "id" {"minLength": 1, "maxLength": 1000, "pattern": NAME} "refunds"
             "The document's id; a `/` in it is written `%2F`."
     }
+    /// A blackboard.
+    BlackboardPath: Path {
+        "id" {"minLength": 1, "maxLength": 48, "pattern": NAME} "todo" "The board's id."
+    }
     /// A model, or a prompt that is called like one.
     ModelPath: Path {
         "id" {"minLength": 1} "chat" "The model's or the prompt's id; a `/` in it is written `%2F`."

@@ -57,6 +57,9 @@ struct More {
     /// The request, as the server's log knows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
+    /// What there is now, where a write expected something else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current: Option<serde_json::Value>,
 }
 
 impl Problem {
@@ -72,6 +75,13 @@ impl Problem {
             retry_after: None,
             more: Box::default(),
         }
+    }
+
+    /// Sets what there is now, where a write expected something else.
+    #[must_use]
+    pub fn current(mut self, current: serde_json::Value) -> Self {
+        self.more.current = Some(current);
+        self
     }
 
     /// Sets the location.

@@ -1,6 +1,7 @@
 //! The routes, one module for each noun.
 
 mod approvals;
+mod blackboards;
 pub(crate) mod chat;
 mod compaction;
 mod events;
@@ -77,6 +78,10 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(knowledge::documents, knowledge::add))
         .routes(routes!(knowledge::document_details, knowledge::delete_document))
         .routes(routes!(knowledge::search))
+        .routes(routes!(blackboards::list))
+        .routes(routes!(blackboards::show, blackboards::put, blackboards::patch, blackboards::clear))
+        .routes(routes!(blackboards::records))
+        .routes(routes!(blackboards::follow))
         .routes(routes!(chat::complete))
         .routes(routes!(chat::list))
         .routes(routes!(chat::show))

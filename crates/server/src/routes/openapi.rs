@@ -38,6 +38,7 @@ use crate::http::schemas;
         (name = "passes", description = "What models were sent, to the byte, and why; compared, and sent again."),
         (name = "flows", description = "Graphs of steps, and their runs: start one, follow it, answer it, stop it."),
         (name = "knowledge", description = "Knowledge bases: their documents, and the search in them."),
+        (name = "blackboards", description = "State that models, applications and flows share: read it, write it, follow it."),
         (name = "chat", description = "OpenAI's Chat Completions, for clients that speak nothing else."),
         (name = "operations", description = "For operators of the server."),
     ),

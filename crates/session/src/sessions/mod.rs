@@ -126,7 +126,8 @@ impl Sessions {
     /// Lists sessions in the order of their names, those after `after`.
     pub async fn list(&self, after: Option<SessionId>, max: usize) -> Result<Vec<SessionInfo>, SessionError> {
         // One more, in place of the engine's own.
-        let mut sessions = self.shared.store.sessions(self.tenant.clone(), after, max.saturating_add(1)).await?;
+        let mut sessions =
+            self.shared.store.sessions(self.tenant.clone(), after, max.saturating_add(1)).await?;
         sessions.retain(|it| !it.session.is_reserved());
         sessions.truncate(max);
         Ok(sessions)

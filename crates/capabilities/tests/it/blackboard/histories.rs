@@ -177,7 +177,10 @@ fn check(answers: &[Answered], log: &[BoardEvent], last: &Value) -> Result<(), S
                 let (version, value) = refusal.as_ref().ok_or("a refusal without a value")?;
                 let cause = log.iter().find(|it| it.version == *version);
                 let is_cause = |it: &BoardEvent| {
-                    it.record.changes.iter().any(|it| it.path.to_string() == path && it.after.as_ref() == Some(value))
+                    it.record
+                        .changes
+                        .iter()
+                        .any(|it| it.path.to_string() == path && it.after.as_ref() == Some(value))
                 };
                 if *version <= it.known || !cause.is_some_and(is_cause) {
                     return Err(format!("{it:?} was refused without a reason"));

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use contexture_capabilities::blackboard::{
-    BlackboardEntry, Board, BoardError, BoardOptions, BoardOwner, BoardPorts, BoardScope, BoardState, BoardWrite,
-    Boards, Edit, Expected, blackboard,
+    BlackboardEntry, Board, BoardError, BoardOptions, BoardOwner, BoardPorts, BoardScope, BoardState,
+    BoardWrite, Boards, Edit, Expected, blackboard,
 };
 use contexture_session::{MemoryStore, Names, Store};
 use serde_json::{Value, json};
@@ -74,7 +74,11 @@ pub(crate) async fn put(
     board.write(BoardWrite::put(path, value)?.expecting(expected)).await
 }
 
-pub(crate) async fn patch(board: &Board, operations: Value, expected: Expected) -> Result<BoardState, BoardError> {
+pub(crate) async fn patch(
+    board: &Board,
+    operations: Value,
+    expected: Expected,
+) -> Result<BoardState, BoardError> {
     let operations = serde_json::from_value(operations).unwrap();
     board.write(BoardWrite::new(Edit::Patch(operations)).expecting(expected)).await
 }

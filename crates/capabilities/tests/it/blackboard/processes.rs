@@ -37,7 +37,9 @@ async fn write(board: Board, process: usize, writer: usize) {
     let mut known = 0;
     for no in 1..=WRITES {
         known = put(&board, &own, json!(1), Expected::At(known)).await.unwrap().version();
-        put(&board, "/items", json!({"text": format!("p{process}w{writer}n{no}")}), Expected::Nothing).await.unwrap();
+        put(&board, "/items", json!({"text": format!("p{process}w{writer}n{no}")}), Expected::Nothing)
+            .await
+            .unwrap();
         let mut title = (String::new(), Expected::Nothing);
         loop {
             match put(&board, "/title", json!(format!("{}x", title.0)), title.1).await {

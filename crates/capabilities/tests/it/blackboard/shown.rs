@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use contexture_agent::{Agent, CompactRequest, RunRequest, Summarized, Summarizer, SummaryCall};
-use contexture_capabilities::blackboard::{Board, BoardAuthor, BoardOwner, BoardScope, Boards, Expected, blackboard};
 use contexture_capabilities::blackboard::BoardOptions;
+use contexture_capabilities::blackboard::{
+    Board, BoardAuthor, BoardOwner, BoardScope, Boards, Expected, blackboard,
+};
 use contexture_compose::{BoxError, BoxFuture, Context, Prompt, ResolveOptions};
 use contexture_history::Timestamp;
 use contexture_message::{Answer, Part, Request, ToolDefinition, ToolOutput};
@@ -100,7 +102,8 @@ async fn an_empty_board_renders_nothing() {
     let request = scene.say().await;
     assert_eq!(system(&request), "Be brief.");
     assert_eq!(told(&request), None);
-    let tools: Vec<&str> = request.tools.iter().map(|it| it.name.as_str()).filter(|it| it.starts_with("plan")).collect();
+    let tools: Vec<&str> =
+        request.tools.iter().map(|it| it.name.as_str()).filter(|it| it.starts_with("plan")).collect();
     assert_eq!(tools, ["plan_clear", "plan_patch", "plan_read", "plan_write"]);
 }
 
@@ -127,7 +130,11 @@ async fn the_prefix_has_a_snapshot_and_the_turn_what_changed_since() {
     let third = scene.say().await;
     assert_eq!(system(&third), system(&first));
     assert_eq!(told(&third).unwrap()["changed"]["/done"], 1);
-    assert_eq!(told(&third).unwrap()["changed"]["/items"], changed["/items"], "since the snapshot, not the last turn");
+    assert_eq!(
+        told(&third).unwrap()["changed"]["/items"],
+        changed["/items"],
+        "since the snapshot, not the last turn"
+    );
 }
 
 #[tokio::test]
@@ -193,7 +200,8 @@ async fn a_damaged_board_fails_the_turn() {
     let item = record_item("blackboard", json!({"kind": "nonsense"}), Timestamp(1));
     scene.stage.store.append(key, Append::new(None, vec![item], Guard::Any)).await.unwrap();
     let run = scene.agent(&script([says("Fine.")]));
-    let failed = run.run(&scene.prompt, &scene.stage.thread, RunRequest::user("Hi")).outcome().await.unwrap_err();
+    let failed =
+        run.run(&scene.prompt, &scene.stage.thread, RunRequest::user("Hi")).outcome().await.unwrap_err();
     assert!(failed.to_string().contains("record 3 of blackboard `plan` is damaged"), "{failed}");
 }
 
@@ -204,7 +212,8 @@ async fn tools_of_a_board_collide_by_its_name() {
     let board = blackboard(&boards, BoardOptions::new("plan", schema()).scope(BoardScope::Tenant)).unwrap();
     let other = Context::text("other", "text").tool(ToolDefinition::new("plan_read", "Another."));
     let prompt = Prompt::builder("p").include(other).include(board).build().unwrap();
-    let collision = prompt.resolve(ResolveOptions::default().user_message("Hi")).await.unwrap_err().to_string();
+    let collision =
+        prompt.resolve(ResolveOptions::default().user_message("Hi")).await.unwrap_err().to_string();
     assert!(collision.contains("blackboard:plan") && collision.contains("context:other"), "{collision}");
 }
 
@@ -212,7 +221,11 @@ async fn tools_of_a_board_collide_by_its_name() {
 async fn without_a_session_or_a_store_there_is_no_board() {
     let stage = Stage::new().await;
     for boards in [Boards::unprovided(), boards(&stage.store)] {
-        let prompt = Prompt::builder("p").system("Be brief.").include(entry(&boards, BoardScope::Session)).build().unwrap();
+        let prompt = Prompt::builder("p")
+            .system("Be brief.")
+            .include(entry(&boards, BoardScope::Session))
+            .build()
+            .unwrap();
         let pass = prompt.resolve(ResolveOptions::default().user_message("Hi")).await.unwrap();
         assert_eq!(system(pass.request()), "Be brief.");
         assert!(pass.request().tools.is_empty());

@@ -1,8 +1,8 @@
 //! Merge rules, versions, schemas and the log.
 
 use contexture_capabilities::blackboard::{
-    BoardAuthor, BoardDefinition, BoardError, BoardOptions, BoardOwner, BoardScope, BoardWrite, Edit, Expected,
-    Pointer,
+    BoardAuthor, BoardDefinition, BoardError, BoardOptions, BoardOwner, BoardScope, BoardWrite, Edit,
+    Expected, Pointer,
 };
 use contexture_history::{Seq, Timestamp};
 use contexture_session::{
@@ -190,7 +190,10 @@ async fn clearing_goes_back_to_the_defaults() {
     assert_eq!(cleared.value(), &json!({"title": "t", "tags": []}));
     let empty = clear("", Expected::At(cleared.version())).await.unwrap();
     assert_eq!(empty.value(), &json!({"tags": []}));
-    assert!(matches!(put(&board, "/title", json!("x"), Expected::At(full.version())).await, Err(BoardError::Stale { .. })));
+    assert!(matches!(
+        put(&board, "/title", json!("x"), Expected::At(full.version())).await,
+        Err(BoardError::Stale { .. })
+    ));
     put(&board, "/title", json!("new"), NEW).await.unwrap();
 }
 
@@ -249,10 +252,8 @@ async fn an_old_board_opens_from_its_newest_snapshot() {
     assert_eq!(state, again);
     assert_eq!(state.value()["done"], 100);
     assert_eq!(first.history(0, 1_000).await.unwrap().len(), 200);
-    let key = ThreadKey {
-        tenant: Tenant::default(),
-        thread: SessionId::boards().journal("board/plan/tenant"),
-    };
+    let key =
+        ThreadKey { tenant: Tenant::default(), thread: SessionId::boards().journal("board/plan/tenant") };
     let items = store.read(key, Span::After { seq: Seq(0), max: 1_000 }).await.unwrap();
     assert_eq!(items.len(), 207, "200 records, the first snapshot, and one every 32 records");
 }
@@ -266,10 +267,8 @@ async fn what_cannot_be_read_is_an_error_and_never_an_empty_board() {
         let store = store();
         let board = board_in(&store);
         put(&board, "/title", json!("t"), NEW).await.unwrap();
-        let key = ThreadKey {
-            tenant: Tenant::default(),
-            thread: SessionId::boards().journal("board/plan/tenant"),
-        };
+        let key =
+            ThreadKey { tenant: Tenant::default(), thread: SessionId::boards().journal("board/plan/tenant") };
         let item = record_item("blackboard", damage, Timestamp(1));
         store.append(key, Append::new(None, vec![item], Guard::Any)).await.unwrap();
         let read = board.read().await.unwrap_err();
