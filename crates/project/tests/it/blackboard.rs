@@ -28,7 +28,10 @@ fn faults_have_a_place() {
     let missing = faults("  - blackboard: {id: plan}");
     assert!(missing.len() == 1 && missing[0].contains("`id` and `schema`"), "{missing:?}");
     let rule = faults("  - blackboard: {id: plan, schema: {properties: {a: {x-merge: add}}}}");
-    assert!(rule.len() == 1 && rule[0].contains("known are replace, append, union, counter, max"), "{rule:?}");
+    assert!(
+        rule.len() == 1 && rule[0].contains("known are replace, append, union, counter, max"),
+        "{rule:?}"
+    );
 }
 
 #[test]

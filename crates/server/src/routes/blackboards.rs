@@ -10,8 +10,8 @@ use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use contexture::capabilities::blackboard::{
-    Board, BoardAuthor, BoardDefinition, BoardError, BoardEvent, BoardOwner, BoardScope, BoardState, BoardWrite, Edit,
-    PatchOperation, Pointer,
+    Board, BoardAuthor, BoardDefinition, BoardError, BoardEvent, BoardOwner, BoardScope, BoardState,
+    BoardWrite, Edit, PatchOperation, Pointer,
 };
 use contexture_message::ErrorCode;
 use contexture_session::{SessionId, ThreadId};
@@ -293,7 +293,8 @@ pub(crate) async fn show(
     QueryParams(query): QueryParams<PartQuery>,
 ) -> Result<Json<BlackboardView>, Problem> {
     let PartQuery { session, thread, user, path, .. } = query;
-    let (board, path) = (found(&access, &id, OwnerQuery { session, thread, user }).await?, pointer(path.as_deref())?);
+    let (board, path) =
+        (found(&access, &id, OwnerQuery { session, thread, user }).await?, pointer(path.as_deref())?);
     Ok(Json(BlackboardView::of(&board, &board.read().await?, &path)))
 }
 
@@ -405,7 +406,8 @@ pub(crate) async fn follow(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let RecordsQuery { session, thread, user, after, .. } = query;
-    let last = headers.get("last-event-id").map(|it| it.to_str().unwrap_or_default().parse::<u64>()).transpose();
+    let last =
+        headers.get("last-event-id").map(|it| it.to_str().unwrap_or_default().parse::<u64>()).transpose();
     let last = last.map_err(|_| {
         Problem::new(ErrorCode::HeaderInvalid, "`Last-Event-ID` is not a version").at("Last-Event-ID")
     })?;
