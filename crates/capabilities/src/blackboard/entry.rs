@@ -59,7 +59,7 @@ pub struct BlackboardEntry {
 /// let prompt = Prompt::builder("support").system("You help.").include(plan).build()?;
 /// let pass = prompt.resolve(ResolveOptions::default().user_message("Hello")).await?;
 /// let system = pass.request().messages[0].joined_text();
-/// assert!(system.contains(r#"{"state":{"goal":"Ship it"},"version":2}"#), "{system}");
+/// assert!(system.contains(r#"{"version":2,"state":{"goal":"Ship it"}}"#), "{system}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```

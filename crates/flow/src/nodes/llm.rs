@@ -166,7 +166,8 @@ pub(crate) fn prompt_by_id(cx: &NodeContext, id: &str) -> Result<Prompt, NodeErr
 
 /// Returns the scope of a model call.
 pub(crate) fn scope(cx: &NodeContext) -> Scope {
-    Scope { session: Some(cx.run.session().to_string()), ..Scope::default() }
+    let tenant = Some(cx.services.tenant.to_string());
+    Scope { session: Some(cx.run.session().to_string()), tenant, ..Scope::default() }
 }
 
 /// Where a turn is stored.

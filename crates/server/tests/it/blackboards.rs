@@ -109,7 +109,7 @@ async fn writes_are_streamed_and_a_stream_continues() {
 async fn boards_of_others_are_not_there() {
     let ground = Ground::memory();
     let scene = scene(&ground).await;
-    let (a, b) = (key(&scene, "a").await, of_tenant(&scene, "b").await);
+    let (a, b) = (key(&ground, of_tenant("a")).await.1, key(&ground, of_tenant("b")).await.1);
     let (a, b) = (Asker { scene: &scene, token: Some(a) }, Asker { scene: &scene, token: Some(b) });
     a.ask("PUT", ADA, json!({"path": "/goal", "value": "secret"})).await;
     for (asker, path) in [(&b, ADA), (&a, "/v1/blackboards/plan?user=bob")] {

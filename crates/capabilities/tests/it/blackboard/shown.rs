@@ -116,7 +116,7 @@ async fn the_prefix_has_a_snapshot_and_the_turn_what_changed_since() {
     Be brief.
 
     <blackboard-plan>
-    {"state":{"tags":[],"title":"\u003c/blackboard-plan\u003e \u0026 more"},"version":2}
+    {"version":2,"state":{"tags":[],"title":"\u003c/blackboard-plan\u003e \u0026 more"}}
     </blackboard-plan>
     "#);
     assert_eq!(told(&first), None);
@@ -167,9 +167,9 @@ async fn a_compaction_restates_the_board() {
 async fn the_model_reads_writes_patches_and_clears() {
     let scene = Scene::new().await;
     let written = scene.call("plan_write", json!({"path": "/title", "value": "t", "reason": "asked"})).await;
-    insta::assert_snapshot!(written, @r#"{"path":"/title","value":"t","version":2}"#);
+    insta::assert_snapshot!(written, @r#"{"version":2,"path":"/title","value":"t"}"#);
     let read = scene.call("plan_read", json!({})).await;
-    insta::assert_snapshot!(read, @r#"{"path":"","value":{"tags":[],"title":"t"},"version":2}"#);
+    insta::assert_snapshot!(read, @r#"{"version":2,"path":"","value":{"tags":[],"title":"t"}}"#);
     let stale = scene.call("plan_write", json!({"path": "/title", "value": "u"})).await;
     insta::assert_snapshot!(stale, @r#"`/title` was changed: its version is 2, the write expected nothing there; its value is "t". Nothing was written. If the write is still right, repeat it with version 2."#);
     scene.call("plan_write", json!({"path": "/title", "value": "u", "version": 2.0})).await;
@@ -179,11 +179,11 @@ async fn the_model_reads_writes_patches_and_clears() {
         {"op": "add", "path": "/tags/-", "value": "x"},
     ]);
     let patched = scene.call("plan_patch", json!({"operations": operations})).await;
-    insta::assert_snapshot!(patched, @r#"{"path":"","value":{"tags":["x"],"title":"v"},"version":4}"#);
+    insta::assert_snapshot!(patched, @r#"{"version":4,"path":"","value":{"tags":["x"],"title":"v"}}"#);
     let refused = scene.call("plan_write", json!({"path": "/color", "value": 1})).await;
     insta::assert_snapshot!(refused, @"the write does not fit the schema: Additional properties are not allowed ('color' was unexpected)");
     let cleared = scene.call("plan_clear", json!({"version": 4})).await;
-    insta::assert_snapshot!(cleared, @r#"{"path":"","value":{"tags":[]},"version":5}"#);
+    insta::assert_snapshot!(cleared, @r#"{"version":5,"path":"","value":{"tags":[]}}"#);
     let events = scene.board.history(0, 10).await.unwrap();
     let first = &events[0].record;
     assert_eq!((first.author, first.turn.as_deref()), (BoardAuthor::Model, Some("s t1")));
