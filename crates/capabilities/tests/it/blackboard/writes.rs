@@ -121,7 +121,7 @@ fn definitions_are_checked() {
     insta::assert_snapshot!(refused("a", json!({"type": "array"})), @r#"blackboard `a`: its schema has the type "array", a board is an `object`"#);
     insta::assert_snapshot!(refused("a", json!({"properties": {"b": {"x-merge": "add"}}})), @r#"blackboard `a`: its schema has the `x-merge` "add", known are replace, append, union, counter, max"#);
     insta::assert_snapshot!(refused("a", json!({"properties": {"b": {}}, "required": ["b"]})), @r#"blackboard `a`: a new board does not fit its schema: "b" is a required property; give required fields a `default`"#);
-    insta::assert_snapshot!(refused("a", json!({"properties": {"b": {"type": "what"}}})), @"");
+    insta::assert_snapshot!(refused("a", json!({"properties": {"b": {"type": "what"}}})), @r#"blackboard `a`: its schema: invalid JSON Schema: "what" is not valid under any of the schemas listed in the 'anyOf' keyword"#);
 }
 
 #[tokio::test]
