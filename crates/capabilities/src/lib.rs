@@ -1,4 +1,4 @@
-//! Built-in entries of prompts: retrieval, grounding, skills, and the catalogues of knowledge bases and skills.
+//! Built-in entries of prompts: retrieval, grounding, skills, memory, blackboards, and catalogues.
 //!
 //! ```text
 //! KnowledgeBase ─▶ search (query, hits, what was left out) ─▶ pieces ─▶ retriever · pipeline · grounding
@@ -10,6 +10,7 @@
 //! for each that is not there.
 
 mod base;
+pub mod blackboard;
 mod cards;
 mod catalogue;
 mod grounding;

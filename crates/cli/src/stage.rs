@@ -20,6 +20,7 @@ use crate::args::{Globals, ResolveArgs, TalkArgs};
 use crate::error::Failure;
 use crate::pass;
 use crate::read;
+use crate::setup::blackboards;
 use crate::setup::models::{self, Models};
 use crate::setup::root;
 use crate::setup::runtime;
@@ -102,6 +103,7 @@ impl Stage {
         let ports = contexture::session_ports(self.model_of(None).as_deref());
         let Opened { store, sources, .. } = open_all(place, missing).await?;
         memory::provide(&self.project, &store, &sources);
+        blackboards::provide(&self.project, &store);
         if *place != Place::Memory {
             self.project
                 .provide_knowledge(KnowledgePorts { store: Some(sources), ..self.project.knowledge_ports() });
@@ -211,6 +213,7 @@ async fn next_turn(
     let ports = contexture::session_ports(model.as_deref().or(own));
     let Opened { store, sources, .. } = open_all(&place, Missing::Refuse).await?;
     memory::provide(&project, &store, &sources);
+    blackboards::provide(&project, &store);
     project.provide_knowledge(KnowledgePorts { store: Some(sources), ..project.knowledge_ports() });
     let sessions = Sessions::new(store, ports, session_config(config)).of_tenant(tenant);
     let Some(stored) = existing(&sessions, session).await? else { return Ok(None) };

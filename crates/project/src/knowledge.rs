@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use contexture_capabilities::blackboard::Boards;
 use contexture_capabilities::memory::{Memories, MemoryEntry, MemoryOptions, ModelExtractor, memory};
 use contexture_capabilities::{BaseAccess, Bases, CATALOGUE, KnowledgeBase, Lookup, catalogue};
 use contexture_compose::ports::{Clock, HttpCaller, StoppedClock};
@@ -61,6 +62,7 @@ struct Host {
     ports: RwLock<KnowledgePorts>,
     memory: Arc<dyn SourceIndex>,
     vectors: Arc<VectorCache>,
+    boards: Boards,
     /// The folder of the project, below which static models are found.
     root: Option<PathBuf>,
     /// The static model that was read last, by its path.
@@ -153,6 +155,7 @@ impl Knowledge {
             ports: RwLock::default(),
             memory,
             vectors: Arc::default(),
+            boards: Boards::unprovided(),
             root: files.root().map(Path::to_owned),
             static_model: Default::default(),
             memories: Memories::unprovided(),
@@ -239,6 +242,10 @@ impl Knowledge {
             }
             false => entry,
         }
+    }
+
+    pub(crate) fn boards(&self) -> &Boards {
+        &self.host.boards
     }
 
     /// Returns the base with that name. One that neither a folder nor the configuration names is the tenant's own.

@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use contexture_capabilities::blackboard::Boards;
 use contexture_capabilities::memory::Memories;
 use contexture_capabilities::{Bases, SkillIndexForm};
 use contexture_compose::ports::SkillSource;
@@ -186,6 +187,12 @@ impl Project {
     /// [provides](Memories::provide) one; without it, entries of the kind `memory` add nothing.
     pub fn memories(&self) -> &Memories {
         self.knowledge.memories()
+    }
+
+    /// Returns the blackboards of the project's prompts. They have no store until the program
+    /// [provides](Boards::provide) one; without it, entries of the kind `blackboard` add nothing.
+    pub fn boards(&self) -> &Boards {
+        self.knowledge.boards()
     }
 
     /// Returns the knowledge bases: the folders below `knowledge/`, and those that the configuration names. An agent takes

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::Router;
 use contexture::capabilities::memory::MemoryPorts;
+use contexture::capabilities::blackboard::BoardPorts;
 use contexture_flow::{Runtime, RuntimeConfig, RuntimeParts};
 use contexture_project::{KnowledgePorts, Project, ServerConfig};
 use contexture_session::{Documents, Log, Names, Sessions, SourceIndex, StoreError, Time};
@@ -66,6 +67,8 @@ impl Server {
         let log: Arc<dyn Log> = Arc::clone(sessions.store()) as Arc<dyn Log>;
         let index = Arc::clone(&sources);
         project.memories().provide(MemoryPorts { index, log, time: Arc::clone(&time) });
+        let (of_boards, of_names) = (Arc::clone(sessions.store()), Arc::clone(&names));
+        project.boards().provide(BoardPorts { store: of_boards, time: Arc::clone(&time), names: of_names });
         let config = project.config().server.clone();
         let (store, live) = (sessions.store(), LiveAnswers::default());
         let metrics = Metrics::default();

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 /// How long a name may be, in bytes.
 pub const MAX_ID_BYTES: usize = 200;
+/// The session of what belongs to a tenant and to no conversation of it.
+const BOARDS: &str = "~boards";
 
 /// A name that can't be a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -146,6 +148,16 @@ impl Default for Tenant {
 }
 
 impl SessionId {
+    /// Returns the name of the session whose journals are the blackboards of users and of the tenant.
+    pub fn boards() -> Self {
+        Self(Arc::from(BOARDS))
+    }
+
+    /// Whether it is a session of the engine's own. [`Sessions`](crate::Sessions) neither lists nor opens it.
+    pub fn is_reserved(&self) -> bool {
+        &*self.0 == BOARDS
+    }
+
     /// Returns the name of the session's main thread.
     pub fn main(&self) -> ThreadId {
         ThreadId(Arc::clone(&self.0))

@@ -302,6 +302,7 @@ impl Resolver {
 
     /// Reads the state of the thread's cache and limits before a turn begins or is resumed.
     pub(crate) fn read_state(&mut self, thread: &Thread, snapshot: &Snapshot) {
+        self.spec.scope.thread = Some(thread.id().to_string());
         let idle = self.agent.time.now().0.saturating_sub(snapshot.state().updated.0);
         self.cache.idle = Some(Duration::from_millis(u64::try_from(idle).unwrap_or(0)));
         self.cache.previous = sent::last(thread, snapshot);

@@ -121,7 +121,7 @@ impl Time for TestTime {
 }
 
 pub(crate) struct Stage {
-    store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) thread: Thread,
 }
 

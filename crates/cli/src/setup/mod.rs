@@ -1,5 +1,6 @@
 //! What a command works with: the project and its configuration, models, the store, the runtime, telemetry.
 
+pub(crate) mod blackboards;
 pub(crate) mod dotenv;
 pub(crate) mod knowledge;
 pub(crate) mod memory;

@@ -1,6 +1,6 @@
 //! What an author's functions can read while a prompt is resolved, and how they are run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -21,6 +21,9 @@ pub struct Scope {
     pub session: Option<String>,
     /// The tenant's id.
     pub tenant: Option<String>,
+    /// The thread's id, if the pass is for one. Templates do not see it.
+    #[serde(skip)]
+    pub thread: Option<String>,
     /// The user's id.
     pub user: Option<String>,
     /// The time of the request, RFC 3339. The caller passes it in: the engine has no clock.
@@ -43,6 +46,7 @@ pub struct Call {
     held_blocks: Arc<BTreeSet<String>>,
     conversation: Arc<[Turn]>,
     user_text: Arc<str>,
+    frozen: Arc<BTreeMap<String, Arc<str>>>,
 }
 
 impl Call {
@@ -61,6 +65,7 @@ impl Call {
             held_blocks: Arc::default(),
             conversation: Arc::default(),
             user_text: Arc::from(""),
+            frozen: Arc::default(),
         }
     }
 
@@ -75,6 +80,16 @@ impl Call {
     /// or else the prompt's own user text. Like the [conversation](Self::conversation), it has to be asked for.
     pub fn user_text(&self) -> &str {
         &self.user_text
+    }
+
+    /// Returns the body of a block of the frozen prefix as the thread keeps it, by the name of its tag. Nothing, if this
+    /// pass evaluates the block. Like the [conversation](Self::conversation), it has to be asked for.
+    pub fn frozen_block(&self, name: &str) -> Option<&str> {
+        self.frozen.get(name).map(|it| &**it)
+    }
+
+    pub(crate) fn with_frozen(self, frozen: BTreeMap<String, Arc<str>>) -> Self {
+        Self { frozen: Arc::new(frozen), ..self }
     }
 
     /// Returns whether the running turn was recorded with its envelope, so that text for the envelope is left out. A

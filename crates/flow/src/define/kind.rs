@@ -81,6 +81,8 @@ kinds! {
     "join" => Join(JoinConfig),
     /// Remembers a value by a key.
     "cache" => Cache(CacheConfig),
+    /// Waits until a blackboard fits a condition.
+    "blackboard_wait" => BlackboardWait(BlackboardWaitConfig),
     /// Takes what comes out elsewhere.
     "portal_in" => PortalIn(PortalConfig),
     /// Gives what was taken elsewhere.
@@ -292,6 +294,19 @@ pub enum CacheScope {
     Run,
     /// All runs of the flow of the same tenant.
     Tenant,
+}
+
+/// Waits until a blackboard fits a condition.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlackboardWaitConfig {
+    /// The id of the board.
+    pub board: String,
+    /// A Liquid condition over `board`, which is what the board holds, and the node's inputs.
+    pub condition: String,
+    /// How long to wait at most; without it until the run is cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<u64>,
 }
 
 /// One end of a portal.

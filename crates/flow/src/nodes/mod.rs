@@ -1,6 +1,7 @@
 //! The nodes: one file a kind, or a few that belong together.
 
 mod approval;
+mod blackboard;
 mod cache;
 mod control;
 mod input;
@@ -31,6 +32,7 @@ pub(crate) fn make(kind: &NodeKind, custom: &Nodes) -> Result<Arc<dyn Node>, Vec
         NodeKind::ToolCall(config) => Arc::new(config.clone()),
         NodeKind::IntentRouter(config) => Arc::new(router::IntentNode::new(config)?),
         NodeKind::Cache(config) => Arc::new(config.clone()),
+        NodeKind::BlackboardWait(config) => Arc::new(blackboard::BlackboardWaitNode::new(config)?),
         NodeKind::Parallel(config) => Arc::new(config.clone()),
         NodeKind::Join(config) => Arc::new(control::JoinNode::new(config)?),
         NodeKind::Branch(config) => Arc::new(control::BranchNode::new(config)?),

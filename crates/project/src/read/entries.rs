@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::error::{Place, Problem};
 use crate::files::{FileKind, is_plain};
+use crate::read::blackboard;
 use crate::read::block_file::BLOCKS;
 use crate::read::context::{Content, ContextFields, Entries, context};
 use crate::read::facts::{Spot, Use};
@@ -22,11 +23,21 @@ use crate::source::yaml::{Data, Node};
 use contexture_template::did_you_mean;
 
 /// The kinds of entries that are maps, by the key that identifies them.
-const KINDS: [&str; 9] =
-    ["context", "block", "when", "match", "retriever", "pipeline", "grounding", "skill", "memory"];
+const KINDS: [&str; 10] = [
+    "context",
+    "block",
+    "when",
+    "match",
+    "retriever",
+    "pipeline",
+    "grounding",
+    "skill",
+    "memory",
+    "blackboard",
+];
 
 /// Kinds of entries that files do not support yet.
-const LATER: [&str; 5] = ["blackboard", "mcp", "provider", "injectable", "contributor"];
+const LATER: [&str; 4] = ["mcp", "provider", "injectable", "contributor"];
 
 /// Reads one entry or a list of entries.
 pub(crate) fn entries<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entries {
@@ -209,6 +220,7 @@ fn mapped<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> 
         Some("grounding") => knowledge::grounding(reader, at),
         Some("skill") => skills::skill(reader, at),
         Some("memory") => memory::memory(reader, at),
+        Some("blackboard") => blackboard::blackboard(reader, at),
         Some("when") => when(reader, at, uses),
         Some("match") => matching(reader, at, uses),
         _ => {

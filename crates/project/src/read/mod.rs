@@ -1,5 +1,6 @@
 //! Reads one file of a project: its fields, texts and entries, with all problems and dependencies.
 
+pub(crate) mod blackboard;
 pub(crate) mod block_file;
 pub(crate) mod context;
 pub(crate) mod context_file;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod blackboard;
 mod blocks;
 mod cases;
 mod config;

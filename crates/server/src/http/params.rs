@@ -105,6 +105,10 @@ params! {
     MemoryPath: Path {
         "id" {"minLength": 1, "maxLength": 900, "pattern": NAME} "m-1f0c" "The record's id; a `/` in it is written `%2F`."
     }
+    /// A blackboard.
+    BlackboardPath: Path {
+        "id" {"minLength": 1, "maxLength": 48, "pattern": NAME} "todo" "The board's id."
+    }
     /// A model, or a prompt that is called like one.
     ModelPath: Path {
         "id" {"minLength": 1} "chat" "The model's or the prompt's id; a `/` in it is written `%2F`."

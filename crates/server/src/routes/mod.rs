@@ -1,6 +1,7 @@
 //! The routes, one module for each noun.
 
 mod approvals;
+mod blackboards;
 pub(crate) mod chat;
 mod compaction;
 mod events;
@@ -84,6 +85,10 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(memories::forget))
         .routes(routes!(memories::audit))
         .routes(routes!(memories::export, memories::import))
+        .routes(routes!(blackboards::list))
+        .routes(routes!(blackboards::show, blackboards::put, blackboards::patch, blackboards::clear))
+        .routes(routes!(blackboards::records))
+        .routes(routes!(blackboards::follow))
         .routes(routes!(chat::complete))
         .routes(routes!(chat::list))
         .routes(routes!(chat::show))

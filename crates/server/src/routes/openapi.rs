@@ -39,6 +39,7 @@ use crate::http::schemas;
         (name = "flows", description = "Graphs of steps, and their runs: start one, follow it, answer it, stop it."),
         (name = "knowledge", description = "Knowledge bases: their documents, and the search in them."),
         (name = "memory", description = "What agents remember: records, search, approval, forgetting."),
+        (name = "blackboards", description = "State that models, applications and flows share: read it, write it, follow it."),
         (name = "chat", description = "OpenAI's Chat Completions, for clients that speak nothing else."),
         (name = "operations", description = "For operators of the server."),
     ),

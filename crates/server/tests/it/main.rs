@@ -3,6 +3,7 @@
 
 mod attack;
 mod away;
+mod blackboards;
 mod clients;
 mod door;
 mod flows;

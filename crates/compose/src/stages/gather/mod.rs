@@ -252,7 +252,8 @@ impl Gathering<'_> {
         }
         let said = conversation.last().filter(|it| it.status() == TurnStatus::InFlight).map(said_in);
         let own = || known_user_text(self.setup, self.call);
-        call.with_user_text(said.filter(|it| !it.trim().is_empty()).unwrap_or_else(own).into())
+        let call = call.with_user_text(said.filter(|it| !it.trim().is_empty()).unwrap_or_else(own).into());
+        call.with_frozen(self.frozen.clone())
     }
 
     fn memo_key(&self, node: &Node) -> MemoKey {
