@@ -99,10 +99,8 @@ impl<'a> SourceWriter<'a> {
     }
 
     async fn version(&self, id: &SourceId) -> Result<Option<String>, Failure> {
-        let (tenant, base) = self.names();
-        let statement = self.transaction.prepare_cached(&self.database.sql(VERSION)).await?;
-        let found = self.transaction.query_opt(&statement, &[&tenant, &base, &id.as_str()]).await?;
-        found.map(|row| text(row.try_get(0)?)).transpose()
+        let found = self.query(VERSION, &[&id.as_str()]).await?;
+        found.first().map(|row| text(row.try_get(0)?)).transpose()
     }
 
     async fn remove(&mut self, id: &SourceId) -> Result<(), Failure> {
