@@ -40,7 +40,7 @@ impl Library for ProjectLibrary {
     }
 
     fn blackboard(&self, id: String, scope: Scope) -> BoxFuture<'_, Result<Value, NodeError>> {
-        let boards = self.loaded.get().project.boards().clone();
+        let boards = self.loaded.borrow().project.boards().clone();
         Box::pin(async move {
             let failed = |err: BoardError| NodeError::new(err.code(), err.to_string());
             let board = BoardOwner::of(&scope).and_then(|it| boards.find(&id, &it)).map_err(failed)?;
