@@ -5,14 +5,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_compose::{Engine, SharedTool};
+use contexture_compose::ports::SkillSource;
+use contexture_compose::{Engine, Entry, SharedTool};
 use contexture_model::Model;
 use contexture_session::Time;
 use contexture_wire::Catalogue;
 
 use crate::checks::{ConstraintCheck, GuardrailCheck};
 use crate::compaction::{CompactionConfig, Summarizer};
-use crate::ports::{InPlace, KnowledgeBases, Offload, Secrets, Watcher};
+use crate::enclosed::{References, attachment_entries};
+use crate::error::AgentError;
+use crate::ports::{CallerEntries, InPlace, KnowledgeBases, Offload, Secrets, Watcher};
+use crate::spec::{RunRequest, check_attachments};
 use crate::tools::{CallLimits, Layer, LayerKind, Middleware, OwnTools, Tool, ToolRefused, Toolbox};
 
 /// The configuration of an agent.
@@ -64,6 +68,9 @@ pub(crate) struct Inner {
     pub(crate) summarizer: Option<Arc<dyn Summarizer>>,
     pub(crate) watcher: Option<Arc<dyn Watcher>>,
     pub(crate) knowledge: Option<Arc<dyn KnowledgeBases>>,
+    pub(crate) skills: Option<Arc<dyn SkillSource>>,
+    pub(crate) references: References,
+    pub(crate) caller_entries: Option<Arc<dyn CallerEntries>>,
     pub(crate) offload: Arc<dyn Offload>,
     pub(crate) time: Arc<dyn Time>,
     pub(crate) secrets: Arc<dyn Secrets>,
@@ -102,6 +109,9 @@ impl Agent {
                 summarizer: None,
                 watcher: None,
                 knowledge: None,
+                skills: None,
+                references: References::default(),
+                caller_entries: None,
                 offload: Arc::new(InPlace),
                 time,
                 secrets: Arc::new(secrets),
@@ -119,6 +129,24 @@ impl Agent {
     /// Returns the model.
     pub fn model(&self) -> &Arc<dyn Model> {
         &self.0.model
+    }
+
+    /// Returns the entries that a run of a prompt has beside the prompt's own: those of its caller, and what its request
+    /// brings. Use it to resolve a prompt without a thread.
+    pub async fn request_entries(
+        &self,
+        prompt: &str,
+        request: &RunRequest,
+    ) -> Result<Vec<Entry>, AgentError> {
+        request.spec.check()?;
+        check_attachments(&request.attachments)?;
+        let mut entries = match &self.0.caller_entries {
+            Some(port) => port.entries(&request.spec.scope, prompt).await.map_err(AgentError::Entries)?,
+            None => Vec::new(),
+        };
+        entries.extend(self.0.references.entries(&request.spec.context_refs));
+        entries.extend(attachment_entries(&request.attachments));
+        Ok(entries)
     }
 
     /// Returns the agent's configuration.
@@ -180,6 +208,24 @@ impl AgentBuilder {
     /// Sets where the knowledge bases are that runs name.
     pub fn knowledge(mut self, bases: impl KnowledgeBases + 'static) -> Self {
         self.inner.knowledge = Some(Arc::new(bases));
+        self
+    }
+
+    /// Sets where the skills are that runs name, and where a refresh finds their current versions.
+    pub fn skills(mut self, skills: Arc<dyn SkillSource>) -> Self {
+        self.inner.skills = Some(skills);
+        self
+    }
+
+    /// Sets the types of references that runs can use.
+    pub fn references(mut self, references: References) -> Self {
+        self.inner.references = references;
+        self
+    }
+
+    /// Sets where the entries are that depend on who a run is for.
+    pub fn caller_entries(mut self, entries: impl CallerEntries + 'static) -> Self {
+        self.inner.caller_entries = Some(Arc::new(entries));
         self
     }
 

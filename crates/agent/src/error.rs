@@ -38,6 +38,31 @@ pub enum AgentError {
         /// The name of the base.
         base: String,
     },
+    /// The run names a skill that does not exist. Nothing was written.
+    #[error("there is no skill `{skill}`")]
+    NoSuchSkill {
+        /// The name of the skill.
+        skill: String,
+    },
+    /// A skill can't be loaded. Nothing was written.
+    #[error("skill `{skill}`: {reason}")]
+    SkillUnreadable {
+        /// The name of the skill.
+        skill: String,
+        /// What its source says.
+        reason: String,
+    },
+    /// The request breaks a rule. Nothing was written.
+    #[error("`{at}` of the request: {reason}")]
+    RequestInvalid {
+        /// The field.
+        at: String,
+        /// The rule it breaks.
+        reason: String,
+    },
+    /// The entries of the caller can't be read. Nothing was written.
+    #[error("the entries of the caller can't be read: {0}")]
+    Entries(#[source] SessionError),
     /// The prompt offers a tool that nothing can run. The model was not called, and nothing was written.
     #[error(
         "nothing can run the tool `{tool}` that the prompt offers: give it with its function, or as the agent's executor"
@@ -111,12 +136,14 @@ impl AgentError {
     pub fn code(&self) -> ErrorCode {
         match self {
             AgentError::Compose(err) => err.code(),
-            AgentError::Session(err) | AgentError::Unrecorded(err) => err.code(),
+            AgentError::Session(err) | AgentError::Unrecorded(err) | AgentError::Entries(err) => err.code(),
+            AgentError::RequestInvalid { .. } => ErrorCode::BodyInvalid,
             AgentError::Model(err) => err.kind().code(),
             AgentError::Approval(err) => err.code(),
             AgentError::ClientTool(err) => err.code(),
             AgentError::NoSuchTool { .. } | AgentError::NoExecutor { .. } => ErrorCode::ToolUnknown,
-            AgentError::NoSuchBase { .. } => ErrorCode::UnknownEntry,
+            AgentError::NoSuchBase { .. } | AgentError::NoSuchSkill { .. } => ErrorCode::UnknownEntry,
+            AgentError::SkillUnreadable { .. } => ErrorCode::FileInvalid,
             AgentError::NoModel => ErrorCode::ModelMissing,
             AgentError::Blocked { .. } => ErrorCode::GuardrailBlocked,
             AgentError::Constraints { .. } => ErrorCode::ConstraintFailed,

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use contexture_compose::{BoxFuture, Entry, Pass, Reconciliation};
+use contexture_compose::{BoxFuture, Entry, Pass, Reconciliation, Scope};
 use contexture_history::TurnNo;
 use contexture_message::{StopReason, Usage};
 use contexture_model::WireRequest;
-use contexture_session::{Thread, UnfinishedText};
+use contexture_session::{SessionError, Thread, UnfinishedText};
 use futures::channel::oneshot;
 
 use crate::spec::KnowledgeRequest;
@@ -51,6 +51,13 @@ impl Offload for InPlace {
 pub trait KnowledgeBases: Send + Sync {
     /// Returns the entry that searches as a run asks, or the first name that is not one of a base.
     fn entry(&self, request: &KnowledgeRequest) -> Result<Entry, String>;
+}
+
+/// Finds entries that depend on who a run is for, such as the blocks of a tenant.
+pub trait CallerEntries: Send + Sync {
+    /// Returns the entries that runs of a prompt have for a scope, beside the prompt's own. They are read once for each
+    /// run.
+    fn entries(&self, scope: &Scope, prompt: &str) -> BoxFuture<'_, Result<Vec<Entry>, SessionError>>;
 }
 
 /// Is notified of every model call of an agent as it happens. Implementations must not block.

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use contexture_compose::{InlineBlock, Scope};
+use contexture_history::Visibility;
 use contexture_message::{Message, Settings, ToolDefinition, ToolOutput};
 use contexture_session::{NewItem, Policy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+
+use crate::error::AgentError;
 
 /// The parameters of a run. A suspended turn keeps them in the log, so that any process can resume it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -37,6 +40,109 @@ pub struct RunSpec {
     /// What to search for before the first call. The snippets become part of the hidden envelope of the user's message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub knowledge: Option<KnowledgeRequest>,
+    /// Things of the application that the user refers to. Their texts become part of the hidden envelope of the user's
+    /// message.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub context_refs: Vec<ContextRef>,
+}
+
+/// A thing of the application that a run refers to, such as a ticket.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContextRef {
+    /// Its type, which says who resolves it: letters, digits, `-`, `_` and `.`.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 64))]
+    pub kind: String,
+    /// Its id among those of its type.
+    #[schemars(length(min = 1, max = 500))]
+    pub id: String,
+    /// What the user calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 200))]
+    pub label: Option<String>,
+}
+
+/// A hidden text that accompanies the user's message.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Attachment {
+    /// What it is called, such as a file name.
+    #[schemars(length(min = 1, max = 200))]
+    pub name: String,
+    /// Its media type, such as `text/csv`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 200))]
+    pub media_type: Option<String>,
+    /// Its text. Images and files are parts of the user's message instead.
+    pub text: String,
+}
+
+/// The most references of a run.
+const MAX_REFS: usize = 32;
+/// The most attachments of a run.
+const MAX_ATTACHMENTS: usize = 16;
+/// The most text of all attachments of a run, in bytes.
+const MAX_ATTACHED: usize = 512 * 1024;
+
+impl RunSpec {
+    /// Returns an error if a reference breaks a rule.
+    pub(crate) fn check(&self) -> Result<(), AgentError> {
+        let invalid = |at: String, reason: String| Err(AgentError::RequestInvalid { at, reason });
+        let refs = &self.context_refs;
+        if refs.len() > MAX_REFS {
+            return invalid("context_refs".into(), format!("there are {} of at most {MAX_REFS}", refs.len()));
+        }
+        for (idx, it) in refs.iter().enumerate() {
+            let at = |field: &str| format!("context_refs[{idx}].{field}");
+            let of_type = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
+            if it.kind.is_empty() || it.kind.len() > 64 || !it.kind.chars().all(of_type) {
+                let reason = "it has 1 to 64 letters, digits, `-`, `_` and `.`";
+                return invalid(at("type"), reason.into());
+            }
+            if !is_name(&it.id, 500) {
+                return invalid(at("id"), "it has 1 to 500 bytes and no control characters".into());
+            }
+            if it.label.as_ref().is_some_and(|it| !is_name(it, 200)) {
+                return invalid(at("label"), "it has 1 to 200 bytes and no control characters".into());
+            }
+            if refs[..idx].iter().any(|other| (&other.kind, &other.id) == (&it.kind, &it.id)) {
+                return invalid(at("id"), format!("`{}/{}` is referred to twice", it.kind, it.id));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns an error if an attachment breaks a rule.
+pub(crate) fn check_attachments(attachments: &[Attachment]) -> Result<(), AgentError> {
+    let invalid = |at: String, reason: String| Err(AgentError::RequestInvalid { at, reason });
+    let bytes: usize = attachments.iter().map(|it| it.text.len()).sum();
+    if attachments.len() > MAX_ATTACHMENTS || bytes > MAX_ATTACHED {
+        let n = attachments.len();
+        let reason = format!("{n} with {bytes} bytes; at most {MAX_ATTACHMENTS} with {MAX_ATTACHED} bytes");
+        return invalid("attachments".into(), reason);
+    }
+    for (idx, it) in attachments.iter().enumerate() {
+        let at = |field: &str| format!("attachments[{idx}].{field}");
+        if !is_name(&it.name, 200) {
+            return invalid(at("name"), "it has 1 to 200 bytes and no control characters".into());
+        }
+        if it.media_type.as_ref().is_some_and(|it| !is_name(it, 200)) {
+            return invalid(at("media_type"), "it has 1 to 200 bytes and no control characters".into());
+        }
+        if it.text.trim().is_empty() {
+            return invalid(at("text"), "it is blank".into());
+        }
+        if attachments[..idx].iter().any(|other| other.name == it.name) {
+            return invalid(at("name"), format!("`{}` is attached twice", it.name));
+        }
+    }
+    Ok(())
+}
+
+fn is_name(text: &str, max: usize) -> bool {
+    !text.trim().is_empty() && text.len() <= max && !text.chars().any(char::is_control)
 }
 
 /// A search in knowledge bases that a run asks for, beside those of its prompt.
@@ -65,9 +171,17 @@ pub struct RunRequest {
     pub items: Vec<NewItem>,
     /// Inline blocks for the hidden envelope of the user's message. They are recorded with it and replayed.
     pub blocks: Vec<InlineBlock>,
+    /// Hidden texts for the same envelope: at most 16, with 512 KiB together.
+    pub attachments: Vec<Attachment>,
+    /// Which views include what the turn says; by default what the prompt says, or all. A turn that is not part of the
+    /// history is read by the model while it runs, and not by later turns.
+    pub visibility: Option<Visibility>,
     /// Reminders for this turn, in a separate hidden envelope after it: at most 16, each of at most 2,000 characters.
     pub reminders: Vec<String>,
-    /// Evaluates the frozen prefix again, although it is pinned.
+    /// The names of skills to load. One that does not exist is an error, raised before anything is written; one that is
+    /// active already stays as it is.
+    pub skills: Vec<String>,
+    /// Evaluates the frozen prefix again, although it is pinned. Active skills are taken at their current versions.
     pub refresh: bool,
     /// The idempotency key. A second run with the same key returns the outcome of the first.
     pub key: Option<String>,
@@ -135,6 +249,24 @@ impl RunRequest {
     #[must_use]
     pub fn knowledge(self, knowledge: KnowledgeRequest) -> Self {
         self.with(|it| it.spec.knowledge = Some(knowledge))
+    }
+
+    /// Refers to things of the application.
+    #[must_use]
+    pub fn context_refs(self, refs: impl IntoIterator<Item = ContextRef>) -> Self {
+        self.with(|it| it.spec.context_refs = refs.into_iter().collect())
+    }
+
+    /// Sets which views include what the turn says.
+    #[must_use]
+    pub fn visibility(self, visibility: Visibility) -> Self {
+        self.with(|it| it.visibility = Some(visibility))
+    }
+
+    /// Sets the names of skills to load.
+    #[must_use]
+    pub fn skills<T: Into<String>>(self, skills: impl IntoIterator<Item = T>) -> Self {
+        self.with(|it| it.skills = skills.into_iter().map(Into::into).collect())
     }
 
     /// Sets system instructions for this run only.

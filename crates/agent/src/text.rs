@@ -1,4 +1,4 @@
-//! The text and the calls of messages, and text templates.
+//! The text and the calls of messages, text templates, and patterns of names.
 
 use contexture_message::{Message, Part, ToolCall};
 
@@ -30,6 +30,22 @@ pub(crate) fn calls_of(message: &Message) -> impl Iterator<Item = &ToolCall> {
         | Part::Thinking(_)
         | Part::ToolResult(_) => None,
     })
+}
+
+/// Whether a name matches a pattern, in which `*` matches any text.
+pub(crate) fn is_match(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((start, rest)) => name.strip_prefix(start).is_some_and(|name| {
+            // Recursion is bounded by the number of stars in the pattern.
+            rest.is_empty()
+                || name
+                    .char_indices()
+                    .map(|(at, _)| at)
+                    .chain([name.len()])
+                    .any(|at| is_match(rest, &name[at..]))
+        }),
+    }
 }
 
 /// Replaces each `{…}` of a template with its value and drops the last line break. Values are not searched for

@@ -22,7 +22,7 @@ use crate::turn::{Attempt, answer_in, requested_approval};
 /// # let thread = ThreadId::parse("shop")?;
 /// # let cost = Cost { counter: "c".into(), tokens: Tokens(0) };
 /// # let (turn, at, author) = (TurnNo(1), Timestamp(0), None);
-/// # let body = Body::Change(Change::TurnBegan { key: None });
+/// # let body = Body::Change(Change::began(None));
 /// # let item = Item { seq: Seq(1), turn, visibility: Visibility::NONE, cost, author, at, body };
 /// let told = EventView::default().events(&thread, &item);
 /// assert_eq!(told, [Event::TurnStart { thread: "shop".into(), turn: "t1".into() }]);

@@ -14,7 +14,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::Agent;
-use crate::tools::{CallFailure, Denied, Site, Tool, is_too_deep, span, take_apart, timed_out, too_deep};
+use crate::skills::SkillShare;
+use crate::tools::{
+    CallFailure, Denied, RoundNotes, Site, Tool, is_too_deep, span, take_apart, timed_out, too_deep,
+};
 
 /// A call to one of the agent's tools outside of a turn.
 #[derive(Clone, Debug, Default)]
@@ -192,7 +195,9 @@ impl Agent {
         let turn = thread.get().turn();
         let result_tokens = self.0.config.compaction.max_tokens_per_recent_tool_result;
         let (limits, time, layers) = (self.0.call_limits(), &*self.0.time, &self.0.toolbox.layers);
-        let site = Site { limits, time, layers, thread, turn, result_tokens, cancel: &cancel };
+        // Nothing is written to the thread, so what the tool remembers is dropped.
+        let (notes, skills) = (&RoundNotes::default(), &SkillShare::default());
+        let site = Site { limits, time, layers, thread, turn, result_tokens, notes, skills, cancel: &cancel };
         let span = span(&call);
         let made = site.value(tool, &call).instrument(span.clone()).await;
         made.map_err(|unmade| {

@@ -23,6 +23,7 @@ usage:
   contexture-bench floor JOB N       run its floor
   contexture-bench compare [--json]  run all jobs and floors in turns, print a table
   contexture-bench serve N [TURNS]   let N sessions run TURNS turns together (default 5000) over HTTP, print one line of JSON
+  contexture-bench recall N           what auto recall over N records and core memory add to a pass
   contexture-bench quality [FOLDER]  measure search on the public sets in a folder (default ../shared/data), beside FTS5
   contexture-bench knowledge N       index about N chunks on SQLite and search them, beside FTS5
   contexture-bench flow N            run flows of N trivial nodes in memory, print what a node costs
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
         ["quality"] => quality(None),
         ["quality", folder] => quality(Some(folder)),
         ["knowledge", n] => knowledge(n),
+        ["recall", n] => recall(n),
         ["flow", n] => flow(n),
         ["waiting-runs", n] => waiting_runs(n, None),
         ["waiting-runs", n, "sqlite"] => waiting_runs(n, Some(&store_place())),
@@ -170,13 +172,23 @@ fn quality(folder: Option<&str>) -> Result<(), Box<dyn Error>> {
     let quality = contexture_bench::knowledge::quality(folder, &store_place().scratch)?;
     eprint!("{quality}");
     println!("{}", quality.to_json());
-    Ok(())
+    match &quality.too_low()[..] {
+        [] => Ok(()),
+        low => Err(low.join("\n").into()),
+    }
 }
 
 /// Measures how fast indexing and searching are.
 fn knowledge(n: &str) -> Result<(), Box<dyn Error>> {
     let n = n.parse().map_err(|_| format!("`{n}` is not a number of chunks"))?;
     println!("{}", contexture_bench::knowledge::speed(n, &store_place().scratch)?);
+    Ok(())
+}
+
+/// Measures what auto recall and core memory add to a pass.
+fn recall(n: &str) -> Result<(), Box<dyn Error>> {
+    let n = n.parse().map_err(|_| format!("`{n}` is not a number of records"))?;
+    println!("{}", contexture_bench::knowledge::recall(n, &store_place().scratch)?);
     Ok(())
 }
 

@@ -253,9 +253,10 @@ impl From<SessionError> for Failure {
                 "`contexture sessions recover FILE --into NEW` copies what is readable of a SQLite file",
             ),
             StoreError::Unavailable { .. } => failure.hint("`--store URL` names another store"),
-            StoreError::Conflict { .. } | StoreError::Held { .. } | StoreError::Fenced { .. } => {
-                failure.hint("someone else writes to it; try again later")
-            }
+            StoreError::Conflict { .. }
+            | StoreError::Stale { .. }
+            | StoreError::Held { .. }
+            | StoreError::Fenced { .. } => failure.hint("another process writes to it; try again later"),
             StoreError::NotFound { .. }
             | StoreError::IsMain { .. }
             | StoreError::Malformed { .. }
@@ -268,7 +269,8 @@ impl From<AgentError> for Failure {
     fn from(err: AgentError) -> Self {
         let failure = Failure::new(err.code(), err.to_string());
         match err {
-            AgentError::Session(err) | AgentError::Unrecorded(err) => err.into(),
+            AgentError::Session(err) | AgentError::Unrecorded(err) | AgentError::Entries(err) => err.into(),
+            AgentError::RequestInvalid { at, .. } => failure.at(at),
             AgentError::Constraints { .. } | AgentError::OutputInvalid { .. } => failure
                 .hint("the last answer is in the log; a stronger model, or a clearer prompt, may do better"),
             AgentError::Unknown { .. } => {
@@ -284,6 +286,8 @@ impl From<AgentError> for Failure {
             | AgentError::NoModel
             | AgentError::NoSuchTool { .. }
             | AgentError::NoSuchBase { .. }
+            | AgentError::NoSuchSkill { .. }
+            | AgentError::SkillUnreadable { .. }
             | AgentError::NoAnswer { .. }
             | AgentError::Panicked
             | AgentError::Blocked { .. } => failure,

@@ -103,6 +103,7 @@ pub(crate) fn scope(args: &ScopeArgs, session: Option<&str>) -> Result<Scope, Fa
         tenant: Some(args.tenant.clone().unwrap_or_else(|| Tenant::default().to_string())),
         user: args.scope_user.clone(),
         now: Some(now),
+        ..Scope::default()
     })
 }
 

@@ -9,7 +9,7 @@ use contexture::knowledge::pipeline::AskModel;
 use contexture_agent::{Agent, AgentBuilder, AgentConfig, AgentError, CompactRequest, RunRequest, RunSpec};
 use contexture_compose::{Pass, Prompt, Scope};
 use contexture_message::{ErrorCode, Message, Settings};
-use contexture_project::{Config, InMemory, KnowledgePorts, Project};
+use contexture_project::{Config, InMemory, KnowledgePorts, Project, ReferencesConfig};
 use contexture_session::{
     Session, SessionConfig, SessionError, SessionId, Sessions, StoreError, Tenant, Thread,
 };
@@ -20,12 +20,13 @@ use crate::args::{Globals, ResolveArgs, TalkArgs};
 use crate::error::Failure;
 use crate::pass;
 use crate::read;
-use crate::setup::knowledge;
+use crate::setup::blackboards;
 use crate::setup::models::{self, Models};
 use crate::setup::root;
 use crate::setup::runtime;
 use crate::setup::store::{self, Missing, Opened, Place, open_all};
 use crate::setup::telemetry::{self, Telemetry};
+use crate::setup::{knowledge, memory};
 
 /// The default prompt of `chat`, for projects that have none.
 const CHAT: (&str, &str) = ("prompts/chat.md", include_str!("../templates/chat.md"));
@@ -39,6 +40,8 @@ pub(crate) struct Stage {
     input: Value,
     scope: Scope,
     settings: Settings,
+    /// The skills that turns load.
+    skills: Vec<String>,
     /// The model named by the arguments.
     pub(crate) model: Option<String>,
     dir: PathBuf,
@@ -66,6 +69,7 @@ impl Stage {
             input,
             scope: pass::scope(&args.scope, args.session.as_deref())?,
             settings: settings(args)?,
+            skills: args.skills.clone(),
             model: models::named(&args.model, own),
             project,
             prompt,
@@ -98,11 +102,15 @@ impl Stage {
         let config = session_config(self.config());
         let ports = contexture::session_ports(self.model_of(None).as_deref());
         let Opened { store, sources, .. } = open_all(place, missing).await?;
+        memory::provide(&self.project, &store, &sources);
+        blackboards::provide(&self.project, &store);
         if *place != Place::Memory {
             self.project
                 .provide_knowledge(KnowledgePorts { store: Some(sources), ..self.project.knowledge_ports() });
         }
-        Ok(Sessions::new(store, ports, config).of_tenant(tenant))
+        let sessions = Sessions::new(store, ports, config);
+        self.project.artifacts().provide(sessions.clone());
+        Ok(sessions.of_tenant(tenant))
     }
 
     /// Lets a turn without a session search the bases of the store.
@@ -132,7 +140,8 @@ impl Stage {
             settings: self.settings.clone(),
             ..RunSpec::default()
         };
-        RunRequest { spec, user: user.map(Message::user), ..RunRequest::default() }
+        let skills = self.skills.clone();
+        RunRequest { spec, user: user.map(Message::user), skills, ..RunRequest::default() }
     }
 
     /// Builds the request for a compaction.
@@ -205,8 +214,11 @@ async fn next_turn(
     let model = models::named(&call.model, own);
     let ports = contexture::session_ports(model.as_deref().or(own));
     let Opened { store, sources, .. } = open_all(&place, Missing::Refuse).await?;
+    memory::provide(&project, &store, &sources);
+    blackboards::provide(&project, &store);
     project.provide_knowledge(KnowledgePorts { store: Some(sources), ..project.knowledge_ports() });
     let sessions = Sessions::new(store, ports, session_config(config)).of_tenant(tenant);
+    project.artifacts().provide(sessions.clone());
     let Some(stored) = existing(&sessions, session).await? else { return Ok(None) };
     let agent = agent_builder(&project, &Models::of(config, models::variable)?)?
         .build()
@@ -287,10 +299,15 @@ pub(crate) fn agent_builder(project: &Project, models: &Models) -> Result<AgentB
     let mut builder = contexture::agent(client.clone())
         .config(config)
         .knowledge(project.knowledge().clone())
+        .skills(project.skills())
         .catalogue(project.catalogue().clone())
         .engine(contexture::engine());
+    let references = (&project.config().refs, project.config().references);
+    if !references.0.is_empty() || references.1 != ReferencesConfig::default() {
+        builder = builder.references(project.references(&knowledge::http(models)?));
+    }
     let tools = project.tools()?;
-    if !tools.is_empty() || !project.knowledge().is_empty() {
+    if !tools.is_empty() || !project.knowledge().is_empty() || project.asks_servers() {
         let http = knowledge::http(models)?;
         let asked = project.config().model.default.clone();
         let asked = asked.map(|it| Arc::new(AskClient::new(client, it)) as Arc<dyn AskModel>);

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
+use contexture_message::{Message, Part, Role};
+
 use crate::cache::{Forecast, Outlook, Sent, forecast};
+use crate::define::catch_panic_in;
 use crate::evaluated::{Reuse, ReuseExtent};
 use crate::lower::Compiled;
 use crate::pass::Inner;
@@ -11,16 +14,23 @@ use crate::ports::EngineEvent;
 use crate::stages::arrange::arrange;
 use crate::stages::draft::Draft;
 use crate::stages::fit::fit;
-use crate::stages::gate::gate;
+use crate::stages::gate::{gate, gate_input};
 use crate::stages::gather::{evaluated, gather};
 use crate::stages::merge::merge;
 use crate::stages::record::record;
 use crate::stages::render::render;
 use crate::stages::rewrite::{HeldBlocks, rewrite};
 use crate::stages::setup::Setup;
-use crate::{CacheRules, Engine, Error, Pass, Prompt, ResolveOptions};
+use crate::{CacheRules, Engine, Error, InFlightTurn, Pass, Prompt, ResolveOptions, Source, Turn};
 
 impl<In, Out> Prompt<In, Out> {
+    /// Returns the message that the prompt's `user_message` makes of the input, see
+    /// [`said_by_user`](crate::PromptBuilder::said_by_user). A blank one is none.
+    pub async fn said_message(&self, options: &ResolveOptions) -> Result<Option<Message>, Error> {
+        let said = said_message(self.compiled(), self.engine(), options).await;
+        said.map_err(|err| err.or_at(self.definition().file.as_deref().unwrap_or(self.id())))
+    }
+
     /// Resolves the prompt for an input, without calling a model.
     ///
     /// ```
@@ -40,7 +50,7 @@ impl<In, Out> Prompt<In, Out> {
     /// ```
     pub async fn resolve(&self, options: ResolveOptions) -> Result<Pass, Error> {
         let hooks = self.hooks();
-        match run(self.compiled(), self.engine(), &options).await {
+        match run_said(self.compiled(), self.engine(), options).await {
             Ok(pass) => {
                 hooks.prepared(&pass);
                 Ok(pass)
@@ -52,6 +62,63 @@ impl<In, Out> Prompt<In, Out> {
             }
         }
     }
+}
+
+async fn run_said(prompt: &Compiled, engine: &Engine, mut options: ResolveOptions) -> Result<Pass, Error> {
+    // What was settled for the turn, or recorded, is not replaced: a guardrail may have removed it.
+    if options.conversation.user.is_none() {
+        let turn = options.conversation.turn.take();
+        options.conversation.turn = match turn {
+            None if !options.conversation.in_flight.iter().any(|it| has_user_text(it)) => {
+                let said = said_message(prompt, engine, &options).await?;
+                said.map(|it| InFlightTurn::New(Turn::new(IN_FLIGHT, vec![it])))
+            }
+            Some(InFlightTurn::New(turn)) if !turn.messages().iter().any(|it| has_user_text(it)) => {
+                let said = said_message(prompt, engine, &options).await?;
+                let messages = turn.messages().to_vec();
+                let messages = said.map(|it| with_said(messages, it));
+                Some(InFlightTurn::New(messages.map_or(turn.clone(), |it| turn.with_messages(it))))
+            }
+            turn => turn,
+        };
+    }
+    run(prompt, engine, &options).await
+}
+
+/// The id of a turn that no log holds.
+const IN_FLIGHT: &str = "in_flight";
+
+/// Puts a text before what the user attached, or at the beginning of the turn.
+fn with_said(mut messages: Vec<Arc<Message>>, said: Message) -> Vec<Arc<Message>> {
+    match messages.iter_mut().find(|it| it.role == Role::User) {
+        Some(first) => {
+            let mut content = said.content;
+            content.extend(first.content.iter().cloned());
+            *first = Arc::new(Message { content, ..(**first).clone() });
+        }
+        None => messages.insert(0, Arc::new(said)),
+    }
+    messages
+}
+
+/// Whether the message has words of the user. Nothing in a turn that begins is written by the engine.
+fn has_user_text(message: &Message) -> bool {
+    let is_text = |it: &Part| matches!(it, Part::Text { text, .. } if !text.trim().is_empty());
+    message.role == Role::User && message.content.iter().any(is_text)
+}
+
+/// Returns the message that the prompt's `user_message` makes of the input, unless it is blank.
+async fn said_message(
+    prompt: &Compiled,
+    engine: &Engine,
+    options: &ResolveOptions,
+) -> Result<Option<Message>, Error> {
+    let Some(text) = &prompt.definition.user_message else { return Ok(None) };
+    let call = gate_input(prompt, &Setup::new(prompt, engine, options).call())?;
+    let failed = |err| Error::of_function(&Source::User, "`user_message`", err);
+    let text =
+        catch_panic_in(|| async { text.evaluate(&call).wait_original().await }).await.map_err(failed)?;
+    Ok(Some(Message::user(text)).filter(|it| !it.is_blank()))
 }
 
 async fn run(prompt: &Compiled, engine: &Engine, options: &ResolveOptions) -> Result<Pass, Error> {

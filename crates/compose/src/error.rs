@@ -154,6 +154,50 @@ pub enum ErrorKind {
         /// The second field.
         second: &'static str,
     },
+    /// A capability's name can't be part of a template variable.
+    #[error(
+        "`{name}` is not the name of a capability: use a letter, then letters, digits, `_` or `-`, 64 at most"
+    )]
+    CapabilityName {
+        /// The invalid name.
+        name: String,
+    },
+    /// A capability has no preset with that name.
+    #[error("capability `{capability}` at {place} has no preset `{preset}`; there are: {}", known.join(", "))]
+    UnknownPreset {
+        /// The capability.
+        capability: String,
+        /// The requested preset.
+        preset: String,
+        /// Where it is included.
+        place: String,
+        /// The presets that exist.
+        known: Vec<String>,
+    },
+    /// A prompt includes two presets of one capability.
+    #[error(
+        "capability `{capability}` is included with the preset `{first}` at {first_place}, and with `{second}` at {second_place}"
+    )]
+    PresetConflict {
+        /// The capability.
+        capability: String,
+        /// The preset that was included first.
+        first: String,
+        /// Where it is included.
+        first_place: String,
+        /// The other preset.
+        second: String,
+        /// Where that one is included.
+        second_place: String,
+    },
+    /// A capability that changes the whole request depends on a condition.
+    #[error("{owner} has {what}, which can't depend on a condition")]
+    Conditional {
+        /// The capability.
+        owner: Source,
+        /// `transforms` or `tool_middleware`.
+        what: &'static str,
+    },
     /// No prompt has that id.
     #[error("there is no prompt `{id}`{}", did_you_mean(known))]
     UnknownPrompt {
@@ -202,6 +246,9 @@ impl ErrorKind {
             ErrorKind::Deadline { .. } => ErrorCode::DeadlineExceeded,
             ErrorKind::Transform(_) => ErrorCode::TransformFailed,
             ErrorKind::Exclusive { .. } => ErrorCode::DefinitionInvalid,
+            ErrorKind::CapabilityName { .. } | ErrorKind::Conditional { .. } => ErrorCode::DefinitionInvalid,
+            ErrorKind::UnknownPreset { .. } => ErrorCode::UnknownEntry,
+            ErrorKind::PresetConflict { .. } => ErrorCode::DuplicateId,
             ErrorKind::UnknownPrompt { .. } => ErrorCode::UnknownPrompt,
         }
     }
@@ -219,7 +266,13 @@ impl ErrorKind {
             | ErrorKind::Priority { owner, .. }
             | ErrorKind::Template { owner, .. }
             | ErrorKind::Failed { owner, .. }
+            | ErrorKind::Conditional { owner, .. }
             | ErrorKind::Deadline { owner, .. } => vec![owner.to_string()],
+            ErrorKind::CapabilityName { name: capability }
+            | ErrorKind::UnknownPreset { capability, .. }
+            | ErrorKind::PresetConflict { capability, .. } => {
+                vec![Source::Capability(capability.as_str().into()).to_string()]
+            }
             ErrorKind::InputInvalid { faults } => {
                 let mut owners: Vec<String> = faults.iter().map(|it| it.owner.to_string()).collect();
                 owners.sort();
@@ -258,10 +311,18 @@ impl ErrorKind {
             ErrorKind::Priority { .. } => "priorities go from 0 (gives way first) to 100",
             ErrorKind::Tag(err) => return err.hint(),
             ErrorKind::Template { fault, .. } => return template_hint(fault),
+            ErrorKind::UnknownPreset { preset, known, .. } => {
+                return contexture_template::did_you_mean(preset, known.iter().map(String::as_str));
+            }
+            ErrorKind::PresetConflict { .. } => "name the same preset everywhere",
+            ErrorKind::Conditional { .. } => {
+                "include the capability without a condition, or move what depends on it to a capability of its own"
+            }
             ErrorKind::Deadline { .. } => "raise the deadline, or set `on_error` to skip",
             ErrorKind::Failed { .. } => "set `on_error` to skip if the pass can do without it",
             ErrorKind::SchemaInvalid { .. }
             | ErrorKind::ToolNameInvalid { .. }
+            | ErrorKind::CapabilityName { .. }
             | ErrorKind::Transform(_)
             | ErrorKind::Exclusive { .. }
             | ErrorKind::UnknownPrompt { .. } => return None,

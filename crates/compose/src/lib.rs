@@ -40,16 +40,17 @@ pub use define::checks::{
 };
 pub use define::{
     Adaptation, Arrangement, Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Branch,
-    Budget, CacheConfig, Call, Context, ContextProvider, ContextSource, Contribution, Contributor,
-    ConversationUse, Declaration, Definition, Entry, FnContributor, HistoryConfig, InlineBlock, Input,
-    InputPolicy, Match, MatchBuilder, MessageText, Messages, MessagesFunction, ModelLimits, OnError, Piece,
-    Placement, Predicate, Profile, Rank, Schema, Scope, Selector, TagValue, Text, UserMessage, UserPart,
-    When, contributor, injectable, matching, provider, when,
+    Budget, CacheConfig, Call, Capability, CapabilityBuilder, CapabilityVariant, Context, ContextProvider,
+    ContextSource, Contribution, Contributor, ConversationUse, DEFAULT_PRESET, Declaration, Definition,
+    Entry, FnContributor, HistoryConfig, InlineBlock, Input, InputPolicy, Joint, JointPart, Match,
+    MatchBuilder, MessageText, Messages, MessagesFunction, ModelLimits, OnError, Piece, Placement, Predicate,
+    Profile, Rank, Schema, Scope, Selector, TagValue, Text, UserMessage, UserPart, When, contributor,
+    injectable, matching, provider, when,
 };
 pub use error::{BoxError, Error, ErrorKind, InputFault};
 pub use evaluated::{Reuse, Timing};
 pub use futures_util::future::BoxFuture;
-pub use lower::{MAX_DEPTH, is_tool_name};
+pub use lower::{CapabilityInfo, MAX_DEPTH, is_tool_name};
 pub use options::{
     Absence, Additions, CacheState, CallOverrides, Conversation, InFlightTurn, ResolveOptions, ResultView,
     TargetModel,
@@ -70,5 +71,5 @@ pub use stages::explain::{
 };
 pub use stages::rewrite::ShortenedResult;
 pub use stages::setup::full_name;
-pub use standard::identity_and_date;
+pub use standard::{identity_and_date, text_provider};
 pub use validator::{SchemaFault, SchemaRefused, SchemaValidator};

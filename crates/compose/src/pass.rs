@@ -14,7 +14,7 @@ use crate::evaluated::{Evaluated, Reuse, ReuseExtent};
 use crate::options::ResolveOptions;
 use crate::segment::{Body, FrozenBody, Segment, SharedTool, Slot};
 use crate::stages::arrange::Arranged;
-use crate::stages::draft::{Extras, envelope_of};
+use crate::stages::draft::{Extras, envelope_of, reminders_of};
 use crate::stages::explain::{Explanation, explain};
 use crate::stages::record::record;
 use crate::stages::render::Rendered;
@@ -180,6 +180,13 @@ impl Pass {
     /// ```
     pub fn envelope(&self) -> Option<Envelope> {
         let envelope = envelope_of(&self.0.arranged.draft)?;
+        Some(Envelope { text: neutralise(&envelope.text).into_owned(), ..envelope })
+    }
+
+    /// Returns this pass's `<system-reminders>` envelope, if contributors made one. It is stored like
+    /// [`envelope`](Self::envelope), after it.
+    pub fn reminders(&self) -> Option<Envelope> {
+        let envelope = reminders_of(&self.0.arranged.draft)?;
         Some(Envelope { text: neutralise(&envelope.text).into_owned(), ..envelope })
     }
 

@@ -1,6 +1,6 @@
 //! Context providers that most prompts want. Their texts are in `templates/`.
 
-use contexture_message::Message;
+use contexture_message::{Message, Role};
 
 use crate::segment::Volatility;
 use crate::{Call, ContextProvider, OnError, Text};
@@ -29,6 +29,35 @@ pub fn identity_and_date(identity: impl Into<Text>) -> ContextProvider {
     let provider = ContextProvider::new("identity", move |call: Call, _| {
         let identity = identity.clone();
         async move { Ok(said(&identity.evaluate(&call).wait_original().await?, &call)) }
+    });
+    provider.volatility(volatility).on_error(OnError::Fail)
+}
+
+/// Returns a provider that puts one text before the history, as a message of a role. Its text may be a template; if it
+/// fails, the pass fails. A blank text adds no message.
+///
+/// ```
+/// # futures::executor::block_on(async {
+/// use contexture_compose::{Prompt, ResolveOptions, Text, text_provider};
+/// use contexture_message::Role;
+///
+/// let notice = text_provider("notice", Role::System, Text::template("Maintenance on {{ input.day }}.")?);
+/// let prompt = Prompt::builder("p").provider(notice).build()?;
+/// let pass = prompt.resolve(ResolveOptions::new(serde_json::json!({"day": "Monday"}))).await?;
+/// assert_eq!(pass.request().messages[0].as_text(), Some("Maintenance on Monday."));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+pub fn text_provider(name: impl Into<String>, role: Role, text: impl Into<Text>) -> ContextProvider {
+    let text: Text = text.into();
+    let volatility = text.volatility();
+    let provider = ContextProvider::new(name, move |call: Call, _| {
+        let text = text.clone();
+        async move {
+            let text = text.resolve(&call).await?;
+            let message = (!text.trim().is_empty()).then(|| Message::text(role, text));
+            Ok(message.into_iter().collect())
+        }
     });
     provider.volatility(volatility).on_error(OnError::Fail)
 }

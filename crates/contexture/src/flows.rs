@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use contexture_agent::Agent;
-use contexture_compose::Prompt;
-use contexture_flow::{Flow, Library, Nodes, Runtime, RuntimeConfig, RuntimeParts};
+use contexture_capabilities::blackboard::{BoardError, BoardOwner};
+use contexture_compose::{BoxFuture, Prompt, Scope};
+use contexture_flow::{Flow, Library, NodeError, Nodes, Runtime, RuntimeConfig, RuntimeParts};
 use contexture_project::Project;
 use contexture_session::{Documents, Sessions};
+use serde_json::Value;
 
 use crate::sessions::{SystemNames, SystemTime};
 
@@ -34,6 +36,15 @@ impl Library for ProjectLibrary {
 
     fn nodes(&self) -> Nodes {
         self.project.flow_parts().nodes.clone()
+    }
+
+    fn blackboard(&self, id: String, scope: Scope) -> BoxFuture<'_, Result<Value, NodeError>> {
+        let boards = self.project.boards().clone();
+        Box::pin(async move {
+            let failed = |err: BoardError| NodeError::new(err.code(), err.to_string());
+            let board = BoardOwner::of(&scope).and_then(|it| boards.find(&id, &it)).map_err(failed)?;
+            Ok(board.read().await.map_err(failed)?.value().clone())
+        })
     }
 }
 

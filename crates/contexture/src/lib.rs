@@ -196,9 +196,14 @@ mod docs {
     mod agents {}
     #[doc = include_str!("../../../docs/blocks.md")]
     mod blocks {}
+    #[doc = include_str!("../../../docs/capabilities.md")]
+    mod capabilities {}
     #[cfg(feature = "knowledge")]
     #[doc = include_str!("../../../docs/knowledge.md")]
     mod knowledge {}
+    #[cfg(feature = "knowledge")]
+    #[doc = include_str!("../../../docs/memory.md")]
+    mod memory {}
     #[doc = include_str!("../../../docs/providers.md")]
     mod providers {}
     #[doc = include_str!("../../../docs/sessions.md")]

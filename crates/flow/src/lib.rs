@@ -27,10 +27,10 @@ mod run;
 mod step;
 
 pub use define::{
-    BranchConfig, CacheConfig, CacheScope, CustomConfig, FlowDefinition, InjectConfig, IntentConfig,
-    JoinConfig, JoinPolicy, Limits, LlmConfig, ManualInputConfig, NewThreadConfig, NodeDefinition, NodeKind,
-    OnError, Overrides, ParallelConfig, PortalConfig, Position, Retry, START, SubFlowConfig, ToolCallConfig,
-    ToolsConfig, TransformConfig, UserInputConfig,
+    BlackboardWaitConfig, BranchConfig, CacheConfig, CacheScope, CustomConfig, FlowDefinition, InjectConfig,
+    IntentConfig, JoinConfig, JoinPolicy, Limits, LlmConfig, ManualInputConfig, NewThreadConfig,
+    NodeDefinition, NodeKind, OnError, Overrides, ParallelConfig, PortalConfig, Position, Retry, START,
+    SubFlowConfig, ToolCallConfig, ToolsConfig, TransformConfig, UserInputConfig,
 };
 pub use event::{RunEvent, RunStatus, Wait};
 pub use fault::{FlowFault, FlowInvalid};

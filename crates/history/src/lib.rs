@@ -25,11 +25,12 @@ mod views;
 mod window;
 
 pub use item::cost::item_cost;
+pub use item::event::{EventInvalid, SystemEvent};
 pub use item::fact::{Fact, FactKind};
 pub use item::wording::{envelope_parts, interrupted};
 pub use item::{
     Application, Archived, Body, Change, Cost, Envelope, EnvelopeTag, Item, ItemDocument, Seq, Strategy,
-    Summary, SystemEvent, Timestamp, TurnNo, TurnStatus, Visibility,
+    Summary, Timestamp, TurnNo, TurnStatus, Visibility,
 };
 pub use redact::{Redact, RedactError, RedactRule, redact};
 pub use repair::{Repair, RepairKind, Repaired, repair};

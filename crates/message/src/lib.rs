@@ -33,4 +33,4 @@ pub use tokens::{
     CounterProfile, Encoding, Estimate, Family, Framing, Remembered, TokenCounter, Tokens, counter_for,
     message_tokens, part_tokens, tool_tokens,
 };
-pub use tool::{ToolChoice, ToolDefinition};
+pub use tool::{NativeTool, ToolChoice, ToolDefinition};

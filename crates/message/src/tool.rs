@@ -17,12 +17,24 @@ pub struct ToolDefinition {
     #[serde(default = "any_object")]
     #[schemars(with = "Map<String, Value>")]
     pub parameters: Value,
+    /// A tool that some providers have themselves. To models that know theirs it goes as that, without description and
+    /// schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native: Option<NativeTool>,
+}
+
+/// Tools that providers have themselves, with the same arguments and answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NativeTool {
+    /// Files in the folder `/memories`: Anthropic's memory tool.
+    Memory,
 }
 
 impl ToolDefinition {
     /// Returns a tool that takes any object.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
-        Self { name: name.into(), description: description.into(), parameters: any_object() }
+        Self { name: name.into(), description: description.into(), parameters: any_object(), native: None }
     }
 
     /// Returns the same tool with a JSON Schema for its arguments.

@@ -52,12 +52,15 @@ impl Patience {
         allowed: Duration,
         work: impl Future<Output = T>,
     ) -> Result<T, ModelError> {
-        let (at, what) = match (self.end, self.timeouts.total) {
-            (Some(end), Some(total)) if end < at => (end, format!("the call took longer than {total:?}")),
-            _ => (at, format!("nothing came within {allowed:?}")),
-        };
-        let in_time = tokio::time::timeout_at(at, work).await;
-        in_time.map_err(|_| ModelError::new(ModelErrorKind::TimedOut, what))
+        let total = self.end.filter(|end| *end < at).zip(self.timeouts.total);
+        let in_time = tokio::time::timeout_at(total.map_or(at, |(end, _)| end), work).await;
+        in_time.map_err(|_| {
+            let what = match total {
+                Some((_, total)) => format!("the call took longer than {total:?}"),
+                None => format!("nothing came within {allowed:?}"),
+            };
+            ModelError::new(ModelErrorKind::TimedOut, what)
+        })
     }
 }
 

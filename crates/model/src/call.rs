@@ -13,6 +13,7 @@ use contexture_wire::{
     Dialect, ProviderError, ProviderErrorKind, StreamDecoder, StreamError, Target, classify, decode_answer,
     failure,
 };
+use futures::FutureExt as _;
 use reqwest::header::{CONTENT_TYPE, LOCATION};
 use reqwest::{Response, StatusCode, Url};
 use serde_json::Value;
@@ -51,6 +52,8 @@ struct Open {
     attempt: Attempt,
     /// Pieces that have arrived but were not returned yet.
     ready: VecDeque<Delta>,
+    /// Why none follow those.
+    failed: Option<Failure>,
     has_handed_on: bool,
 }
 
@@ -77,6 +80,8 @@ impl From<ModelError> for Failure {
     }
 }
 
+/// How many pieces are taken together. A model that is faster than we are must not keep its answer from clients.
+const MAX_TOGETHER: usize = 32;
 /// How long to wait for the last bytes of a body: they mostly arrive with the last event.
 const REST: Duration = Duration::from_millis(10);
 
@@ -121,6 +126,7 @@ impl Call {
             n_retries: 0,
             attempt: Attempt::Due,
             ready: VecDeque::new(),
+            failed: None,
             has_handed_on: false,
         })
     }
@@ -133,7 +139,11 @@ impl Open {
                 self.has_handed_on = true;
                 return Ok(delta);
             }
-            if let Err(failure) = self.advance(client).await {
+            let advanced = match self.failed.take() {
+                Some(failure) => Err(failure),
+                None => self.advance(client).await,
+            };
+            if let Err(failure) = advanced {
                 self.recover(client, failure).await?;
             }
         }
@@ -145,9 +155,29 @@ impl Open {
             Attempt::Due => self.send(client).await,
             Attempt::Streaming { events, decoder } => {
                 self.ready.extend(read(events, decoder).await?);
+                if self.has_handed_on {
+                    self.gather().await;
+                }
                 Ok(())
             }
             Attempt::Whole => Err(body::cut().into()),
+        }
+    }
+
+    /// Takes the pieces that have arrived already along with the first of them: what is read together is told together,
+    /// in one write to each client instead of forty. It waits for nothing but the task that reads the connection.
+    async fn gather(&mut self) {
+        let Attempt::Streaming { events, decoder } = &mut self.attempt else { return };
+        while self.ready.len() < MAX_TOGETHER && !matches!(self.ready.back(), Some(Delta::Done(_))) {
+            tokio::task::yield_now().await;
+            match read(events, decoder).now_or_never() {
+                Some(Ok(more)) => self.ready.extend(more),
+                Some(Err(err)) => {
+                    self.failed = Some(err.into());
+                    return;
+                }
+                None => return,
+            }
         }
     }
 

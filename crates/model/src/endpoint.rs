@@ -112,7 +112,8 @@ impl Endpoints {
         let Encoded { body, losses } = encode_request(&target, &call.request);
         // Only the places are logged: a reason may quote the conversation. `Client::encode_with_losses` returns all.
         losses.iter().for_each(|it| tracing::debug!(at = it.at, "left out: the dialect can't represent it"));
-        Ok((endpoint, WireRequest { target, body: body.to_string().into() }))
+        // Plain data always serialises.
+        Ok((endpoint, WireRequest { target, body: serde_json::to_vec(&body).unwrap_or_default().into() }))
     }
 
     /// Returns the endpoint and the target that the request names.

@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use contexture_capabilities::{BaseAccess, Bases, CATALOGUE, KnowledgeBase, Lookup, catalogue};
-use contexture_compose::ports::{Clock, HttpCaller, StoppedClock};
-use contexture_compose::tags::block_tag_name;
+use contexture_capabilities::Artifacts;
+use contexture_capabilities::blackboard::{BoardError, Boards};
+use contexture_capabilities::memory::{Memories, MemoryEntry, MemoryOptions, ModelExtractor, memory};
+use contexture_capabilities::{BaseAccess, Bases, KnowledgeBase, Lookup, catalogue};
+use contexture_compose::ports::{Clock, HttpCaller, HttpReply, HttpRequest, StoppedClock};
 use contexture_compose::{Block, BoxError, BoxFuture, Scope};
 use contexture_history::Timestamp;
 use contexture_knowledge::document::Converter;
@@ -60,10 +62,16 @@ struct Host {
     ports: RwLock<KnowledgePorts>,
     memory: Arc<dyn SourceIndex>,
     vectors: Arc<VectorCache>,
+    boards: Boards,
+    artifacts: Artifacts,
     /// The folder of the project, below which static models are found.
     root: Option<PathBuf>,
     /// The static model that was read last, by its path.
     static_model: std::sync::Mutex<Option<(String, Arc<dyn Embedder>)>>,
+    /// The memories of the program, which are given after the prompts were compiled.
+    memories: Memories,
+    /// Lists what is remembered. One block, so that it is the same wherever it is named.
+    memory_catalogue: Block,
 }
 
 impl Host {
@@ -115,6 +123,18 @@ impl AskModel for LateModel {
     }
 }
 
+/// Makes HTTP calls with what the program gives later.
+struct LateHttp(Arc<Host>);
+
+impl HttpCaller for LateHttp {
+    fn call(&self, request: HttpRequest) -> BoxFuture<'static, Result<HttpReply, BoxError>> {
+        match self.0.ports().http {
+            Some(http) => http.call(request),
+            None => Box::pin(std::future::ready(Err("this program makes no HTTP calls".into()))),
+        }
+    }
+}
+
 /// The knowledge bases of a project.
 #[derive(Clone)]
 pub(crate) struct Knowledge {
@@ -146,12 +166,17 @@ struct Made {
 impl Knowledge {
     pub(crate) fn new(files: &Arc<dyn Files>, sources: &Sources, config: &Config) -> Self {
         let memory = Arc::new(MemoryStore::new(Arc::new(NoTime)));
+        let memories = Memories::unprovided();
         let host = Arc::new(Host {
             ports: RwLock::default(),
             memory,
             vectors: Arc::default(),
+            boards: Boards::unprovided(),
+            artifacts: Artifacts::default(),
             root: files.root().map(Path::to_owned),
             static_model: Default::default(),
+            memory_catalogue: contexture_capabilities::memory(memories.clone()).as_catalogue(),
+            memories,
         });
         Self::made(host, &BTreeMap::new(), files, sources, config)
     }
@@ -221,6 +246,43 @@ impl Knowledge {
         &self.bases
     }
 
+    pub(crate) fn memories(&self) -> &Memories {
+        &self.host.memories
+    }
+
+    /// Returns the entry of a memory.
+    pub(crate) fn memory(&self, options: MemoryOptions) -> Result<MemoryEntry, BoardError> {
+        let (extracts, working) = (options.capture.extract, options.working.clone());
+        let mut entry = memory(self.host.memories.clone()).options(options);
+        if extracts {
+            entry =
+                entry.extractor(Arc::new(ModelExtractor::new(Arc::new(LateModel(Arc::clone(&self.host))))));
+        }
+        match working {
+            Some(working) => entry.working(self.boards(), working),
+            None => Ok(entry),
+        }
+    }
+
+    /// Returns the block that lists what is remembered.
+    pub(crate) fn memory_catalogue(&self) -> Block {
+        self.host.memory_catalogue.clone()
+    }
+
+    /// Returns what makes HTTP calls, once the program has given it.
+    pub(crate) fn http(&self) -> Arc<dyn HttpCaller> {
+        Arc::new(LateHttp(Arc::clone(&self.host)))
+    }
+
+    pub(crate) fn boards(&self) -> &Boards {
+        &self.host.boards
+    }
+
+    /// Returns the artifacts of sessions.
+    pub(crate) fn artifacts(&self) -> &Artifacts {
+        &self.host.artifacts
+    }
+
     /// Returns the base with that name. One that neither a folder nor the configuration names is the tenant's own.
     pub(crate) fn base(&self, id: &BaseId) -> Arc<ProjectBase> {
         let unnamed = || Arc::new(ProjectBase::own(id.clone(), &self.host, &self.embedder));
@@ -248,11 +310,6 @@ impl Knowledge {
     /// Returns the block that lists the bases.
     pub(crate) fn catalogue(&self) -> Block {
         self.catalogue.clone()
-    }
-
-    /// Returns the name of that block, as written in its tag.
-    pub(crate) fn catalogue_tag(&self) -> String {
-        block_tag_name(CATALOGUE).unwrap_or_default()
     }
 }
 

@@ -3,11 +3,12 @@
 //! Input is the compiled units with the facts recorded while they were read, output is [`Lint`]s sorted by file and
 //! line. Errors are the faults of all files, used or not. Only files that no unit reads are parsed again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use contexture_compose::Volatility;
 use contexture_compose::tags::validate_tag_name;
+use contexture_message::ErrorCode;
 use contexture_template::did_you_mean;
 use serde::Serialize;
 use serde_json::Value;
@@ -16,11 +17,10 @@ use crate::compile::{Compiled, PromptUnit, reached};
 use crate::error::{Fault, Place, Problem, ProjectError};
 use crate::files::FileKind;
 use crate::files::Sources;
-use crate::read::facts::{Facts, Read, Spot, Use};
-use crate::read::index::context_name;
+use crate::read::facts::{DefinedBoard, Facts, Read, Spot, Use};
+use crate::read::index::{capability_name, context_name};
 use crate::read::partials::Library;
-use crate::source::front;
-use crate::source::yaml::Data;
+use crate::skills::SkillFolder;
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -64,24 +64,27 @@ impl fmt::Display for Lint {
 
 /// The variables available to templates, and the keys of `ctx`.
 const GLOBALS: [&str; 3] = ["input", "ctx", "config"];
-const OF_CTX: [&str; 4] = ["session", "tenant", "user", "now"];
+const OF_CTX: [&str; 5] = ["session", "tenant", "user", "now", "cap"];
 
 /// Checks all files; `faults` are those of the prompts, `of_flows` the faults and warnings of the flows.
 pub(crate) fn lint(
     sources: &Sources,
     compiled: &Compiled,
+    skills: &[SkillFolder],
     mut faults: Vec<Fault>,
     of_flows: (Vec<Fault>, Vec<Fault>),
 ) -> Vec<Lint> {
     let is_broken = !faults.is_empty();
     let (of_flows, flow_warnings) = of_flows;
     faults.extend(of_flows);
+    // What loading tolerates other tools may refuse, so it is an error here.
+    faults.extend(skills.iter().flat_map(|it| it.findings.clone()));
     faults.extend(compiled.contexts.values().flat_map(|it| it.faults.clone()));
     faults.extend(compiled.blocks.values().flat_map(|it| it.faults.clone()));
     let mut findings = Findings { compiled, found: Vec::new() };
     findings.other_files(sources, &mut faults);
-    for (file, unit) in &compiled.contexts {
-        findings.file_alone(file, &unit.facts);
+    for unit in compiled.contexts.values() {
+        findings.file_alone(&unit.file, &unit.facts);
     }
     for (file, unit) in &compiled.blocks {
         findings.file_alone(file, &unit.facts);
@@ -90,6 +93,7 @@ pub(crate) fn lint(
         findings.file_alone(file, &unit.facts);
         findings.prompt(file, unit);
     }
+    findings.boards();
     // The uses of a broken prompt are not fully known.
     if !is_broken {
         findings.unused_contexts();
@@ -118,6 +122,22 @@ fn error(fault: Fault) -> Lint {
     }
 }
 
+fn board_conflict((file, board): (&str, &DefinedBoard), (other_file, other): (&str, &DefinedBoard)) -> Lint {
+    let Place { line, column } = other.place;
+    let (id, place) = (&board.id, format!("{other_file}:{line}:{column}"));
+    Lint {
+        level: Level::Error,
+        code: ErrorCode::SchemaConflict.into(),
+        message: format!("blackboard `{id}` has another schema than at {place}"),
+        file: file.to_owned(),
+        line: board.place.line,
+        column: board.place.column,
+        hint: Some(
+            "entries with one id are one board: give both the same schema, or one another id".to_owned(),
+        ),
+    }
+}
+
 struct Findings<'a> {
     compiled: &'a Compiled,
     found: Vec<Lint>,
@@ -136,7 +156,7 @@ impl Findings<'_> {
         });
     }
 
-    /// Parses the files that no unit reads: skills and partials.
+    /// Parses the files that no unit reads: partials.
     fn other_files(&mut self, sources: &Sources, faults: &mut Vec<Fault>) {
         let library = Library::new(sources);
         let mut note = |file: &str, problems: Vec<Problem>| {
@@ -144,34 +164,6 @@ impl Findings<'_> {
         };
         for file in sources.of_kind(FileKind::Partial) {
             note(file, library.template(file).err().unwrap_or_default());
-        }
-        for file in sources.of_kind(FileKind::Skill) {
-            match sources.text(file) {
-                Ok(text) => {
-                    let document = front::split(text);
-                    self.skill(file, &document);
-                    note(file, document.problems);
-                }
-                Err(err) => note(file, err.faults.into_iter().map(Problem::of_file).collect()),
-            }
-        }
-    }
-
-    fn skill(&mut self, file: &str, document: &front::Document) {
-        let Data::Map(pairs) = &document.front.data else { return };
-        if !document.problems.is_empty() {
-            return;
-        }
-        for field in ["name", "description"] {
-            let given = pairs.iter().find(|it| it.key == field).is_some_and(|it| match &it.value.data {
-                Data::Text(text) => !text.trim().is_empty(),
-                _ => false,
-            });
-            if !given {
-                let message = format!("the skill has no `{field}`");
-                let hint = "a model decides by name and description whether to load a skill";
-                self.warn("skill_incomplete", message, file, document.front.place, Some(hint));
-            }
         }
     }
 
@@ -192,21 +184,39 @@ impl Findings<'_> {
         }
     }
 
+    /// Reports blackboards whose schema differs from the one that another place gives the same id: they are one board,
+    /// and which schema checks it would depend on the order of loading.
+    fn boards(&mut self) {
+        let contexts = self.compiled.contexts.values().map(|it| (it.file.as_str(), &it.facts));
+        let prompts = self.compiled.prompts.iter().map(|(file, it)| (file.as_str(), &it.facts));
+        let mut first: BTreeMap<&str, (&str, &DefinedBoard)> = BTreeMap::new();
+        for (file, facts) in contexts.chain(prompts) {
+            for board in &facts.boards {
+                let (other_file, other) = *first.entry(&board.id).or_insert((file, board));
+                if other.schema != board.schema {
+                    self.found.push(board_conflict((file, board), (other_file, other)));
+                }
+            }
+        }
+    }
+
     fn prompt(&mut self, file: &str, unit: &PromptUnit) {
         let units = reached(&unit.facts.uses, &self.compiled.contexts);
         let mut schemas: Vec<&Value> = unit.facts.schemas.iter().collect();
         let mut reads: Vec<&Read> = unit.facts.variables.iter().collect();
         let mut keys: Vec<(&str, &(String, Place))> = unit.facts.slot.iter().map(|it| (file, it)).collect();
-        for (path, context) in &units {
+        let mut values: BTreeMap<&str, &[String]> = BTreeMap::new();
+        for context in units.values() {
             schemas.extend(&context.facts.schemas);
             reads.extend(&context.facts.variables);
-            if let Some((path, _)) = self.compiled.contexts.get_key_value(path) {
-                keys.extend(context.facts.slot.iter().map(|it| (path.as_str(), it)));
-            }
+            keys.extend(context.facts.slot.iter().map(|it| (context.file.as_str(), it)));
+            values
+                .extend(context.facts.capability.iter().map(|(name, keys)| (name.as_str(), keys.as_slice())));
         }
         reads.extend(unit.blocks.iter().flat_map(|it| &it.facts.variables));
         self.user_defaults(&unit.facts.user, &schemas);
         reads.iter().for_each(|it| self.unknown_variable(it));
+        reads.iter().for_each(|it| self.unknown_value(it, &values));
         if !schemas.is_empty() {
             reads.into_iter().for_each(|it| self.undeclared(it, &schemas));
         }
@@ -243,6 +253,24 @@ impl Findings<'_> {
         let key = if known == GLOBALS { &read.path[0] } else { &read.path[1] };
         let hint = did_you_mean(key, known.iter().copied());
         let hint = hint.unwrap_or_else(|| format!("there are: {}", known.join(", ")));
+        let message = format!("there is no variable `{}`", read.path.join("."));
+        self.warn("variable_unknown", message, &read.file, read.place, Some(&hint));
+    }
+
+    /// Warns about a value that no capability of the prompt has.
+    fn unknown_value(&mut self, read: &Read, values: &BTreeMap<&str, &[String]>) {
+        let path: Vec<&str> = read.path.iter().map(String::as_str).collect();
+        let ["ctx", "cap", name, rest @ ..] = path.as_slice() else { return };
+        let hint = match (values.get(name), rest) {
+            (None, _) => did_you_mean(name, values.keys().copied())
+                .unwrap_or_else(|| format!("include it: `use: [{{capability: {name}}}]`")),
+            (Some(keys), [key, ..]) if !keys.iter().any(|it| it == key) => {
+                let known = || keys.iter().map(String::as_str);
+                did_you_mean(key, known())
+                    .unwrap_or_else(|| format!("there are: {}", known().collect::<Vec<_>>().join(", ")))
+            }
+            _ => return,
+        };
         let message = format!("there is no variable `{}`", read.path.join("."));
         self.warn("variable_unknown", message, &read.file, read.place, Some(&hint));
     }
@@ -321,7 +349,8 @@ impl Findings<'_> {
                 Use::File { path, place } => {
                     let spot = self.compiled.contexts.get(path).and_then(|it| it.spot.as_ref());
                     let Some(spot) = spot.filter(|_| seen.insert(path.clone())) else { continue };
-                    self.flatten(path, &spot.uses, seen, flat);
+                    let own = self.compiled.contexts.get(path).map_or(path.as_str(), |it| &it.file);
+                    self.flatten(own, &spot.uses, seen, flat);
                     flat.push(PlacedContext::new(file, *place, spot));
                 }
             }
@@ -335,11 +364,18 @@ impl Findings<'_> {
             .values()
             .flat_map(|it| reached(&it.facts.uses, &self.compiled.contexts).into_keys())
             .collect();
-        let unused: Vec<&String> = self.compiled.contexts.keys().filter(|it| !used.contains(*it)).collect();
-        for file in unused {
-            let name = context_name(file).unwrap_or(file);
-            let message = format!("no prompt uses the context `{name}`");
-            self.warn("context_unused", message, file, Place::START, None);
+        let used: BTreeSet<String> =
+            used.iter().filter_map(|it| self.compiled.contexts.get(it)).map(|it| it.file.clone()).collect();
+        let files: BTreeSet<String> = self.compiled.contexts.values().map(|it| it.file.clone()).collect();
+        for file in files.difference(&used) {
+            let (code, message) = match capability_name(file) {
+                Some(name) => ("capability_unused", format!("no prompt uses the capability `{name}`")),
+                None => {
+                    let name = context_name(file).unwrap_or(file);
+                    ("context_unused", format!("no prompt uses the context `{name}`"))
+                }
+            };
+            self.warn(code, message, file, Place::START, None);
         }
     }
 }

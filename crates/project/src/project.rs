@@ -6,14 +6,18 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contexture_capabilities::Bases;
+use contexture_agent::{HttpCaller, References};
+use contexture_capabilities::blackboard::Boards;
+use contexture_capabilities::memory::Memories;
+use contexture_capabilities::{Artifacts, Bases, SkillIndexForm};
+use contexture_compose::ports::SkillSource;
 use contexture_compose::tags::block_tag_name;
-use contexture_compose::{Block, ModelLimits, Prompt, ResolveOptions, TargetModel, full_name};
+use contexture_compose::{Block, Contributor, ModelLimits, Prompt, ResolveOptions, TargetModel, full_name};
 use contexture_flow::Flow;
 use contexture_session::BaseId;
 use contexture_wire::Catalogue;
 
-use crate::compile::{Compiled, Previous, compile};
+use crate::compile::{Compiled, Parts, Previous, compile};
 use crate::config::Config;
 use crate::error::{Fault, Place, ProjectError, unknown};
 use crate::files::Sources;
@@ -22,7 +26,9 @@ use crate::flows::{Before, FlowParts, Flows};
 use crate::knowledge::{BASES, Knowledge, KnowledgePorts, ProjectBase};
 use crate::lint::{Lint, lint};
 use crate::read::prompt_file::prompt_name;
+use crate::read::reader::Contributors;
 use crate::read::tools::ProjectTool;
+use crate::skills::{ProjectSkills, SKILLS, SkillFolder};
 
 /// A project folder, read and compiled.
 ///
@@ -58,6 +64,8 @@ pub struct Project {
     prompts: BTreeMap<String, ServedPrompt>,
     pub(crate) flows: Flows,
     knowledge: Knowledge,
+    skills: ProjectSkills,
+    contributors: Arc<Contributors>,
 }
 
 /// A prompt as [`Project::prompt`] returns it.
@@ -128,11 +136,26 @@ impl Project {
         let overrides = overrides(&config)?;
         let config = overridden(&config, &overrides)?;
         let knowledge = Knowledge::new(&files, &sources, &config);
-        let compiled = compile(&sources, &config, &knowledge, None);
+        let skills = ProjectSkills::new(&*files, &config);
+        let contributors = Arc::new(Contributors::new());
+        let parts = Parts { knowledge: &knowledge, skills: &skills, contributors: &contributors };
+        let compiled = compile(&sources, &config, parts, None);
         let prompts = served(&compiled, &BTreeMap::new());
         let flows = Flows::compile(&sources, &compiled, FlowParts::default(), None);
         let catalogue = config.catalogue();
-        Ok(Project { files, sources, config, catalogue, overrides, compiled, prompts, flows, knowledge })
+        Ok(Project {
+            files,
+            sources,
+            config,
+            catalogue,
+            overrides,
+            compiled,
+            prompts,
+            flows,
+            knowledge,
+            skills,
+            contributors,
+        })
     }
 
     /// Returns the nearest folder, starting at `start` and walking up, that has a `contexture.toml` or `prompts/`.
@@ -166,6 +189,24 @@ impl Project {
         self.compiled.tools()
     }
 
+    /// Returns the memories of the project's prompts. They have no store until the program
+    /// [provides](Memories::provide) one; without it, entries of the kind `memory` add nothing.
+    pub fn memories(&self) -> &Memories {
+        self.knowledge.memories()
+    }
+
+    /// Returns the blackboards of the project's prompts. They have no store until the program
+    /// [provides](Boards::provide) one; without it, entries of the kind `blackboard` add nothing.
+    pub fn boards(&self) -> &Boards {
+        self.knowledge.boards()
+    }
+
+    /// Returns the artifacts that the project's prompts list. They have none until the program
+    /// [provides](Artifacts::provide) its sessions.
+    pub fn artifacts(&self) -> &Artifacts {
+        self.knowledge.artifacts()
+    }
+
     /// Returns the knowledge bases: the folders below `knowledge/`, and those that the configuration names. An agent takes
     /// them as the bases that runs can name.
     pub fn knowledge(&self) -> &Bases {
@@ -176,6 +217,22 @@ impl Project {
     /// tenant's own: it can be filled and searched, but prompts and turns can't name it.
     pub fn base(&self, id: &BaseId) -> Arc<ProjectBase> {
         self.knowledge.base(id)
+    }
+
+    /// Returns the skills, to give to an agent. What a reload finds is in the source that it returns afterwards.
+    pub fn skills(&self) -> Arc<dyn SkillSource> {
+        self.skills.source()
+    }
+
+    /// Returns the folders of skills, sorted by name, with what is wrong with them. Those without a description can't be
+    /// loaded.
+    pub fn skill_folders(&self) -> &[SkillFolder] {
+        self.skills.folders()
+    }
+
+    /// Returns the form in which prompts list all skills of the project.
+    pub fn skill_index_form(&self) -> SkillIndexForm {
+        self.skills.form()
     }
 
     /// Returns the names of the bases that are folders of the project, in order.
@@ -192,6 +249,17 @@ impl Project {
     /// Returns what the program gave to the bases so far.
     pub fn knowledge_ports(&self) -> KnowledgePorts {
         self.knowledge.ports()
+    }
+
+    /// Returns the types of references that the configuration declares, to give to an agent.
+    pub fn references(&self, http: &Arc<dyn HttpCaller>) -> References {
+        let config = self.config();
+        let none = References::default().on_unknown(config.references.on_unknown.into());
+        // The configuration was checked when it was read.
+        config
+            .refs
+            .iter()
+            .fold(none, |all, (kind, it)| it.add_to(all.clone(), kind, Arc::clone(http)).unwrap_or(all))
     }
 
     /// Returns the prompt with that id or path. Fails with the faults of a broken prompt, or with an error that names
@@ -275,7 +343,8 @@ impl Project {
         for fault in &mut error.faults {
             let Some((file, line)) = fault.file.as_deref().zip(fault.line) else { continue };
             let of_prompt = || self.compiled.prompts.get(file).map(|it| &it.facts);
-            let of_context = || self.compiled.contexts.get(file).map(|it| &it.facts);
+            let of_context =
+                || self.compiled.contexts.values().find(|it| it.file == file).map(|it| &it.facts);
             let of_block = || self.compiled.blocks.get(file).map(|it| &it.facts);
             if let Some((facts, column)) = of_prompt().or_else(of_context).or_else(of_block).zip(fault.column)
             {
@@ -297,8 +366,14 @@ impl Project {
         if changed_bases {
             changes.insert(BASES.to_owned());
         }
+        let skills = ProjectSkills::new(&*self.files, &config);
+        // Entries of skills that did not change are the same as before.
+        let is_same = skills.is_same(&self.skills);
+        let skills = if is_same { self.skills.clone() } else { skills };
+        changes.extend((!is_same).then(|| SKILLS.to_owned()));
         let previous = Previous { compiled: &self.compiled, changes: &changes };
-        let compiled = compile(&sources, &config, &knowledge, Some(&previous));
+        let parts = Parts { knowledge: &knowledge, skills: &skills, contributors: &self.contributors };
+        let compiled = compile(&sources, &config, parts, Some(&previous));
         let prompts = served(&compiled, &self.prompts);
         let before = Before { flows: &self.flows, changes: &changes };
         let flows = Flows::compile(&sources, &compiled, self.flows.parts.clone(), Some(&before));
@@ -316,14 +391,15 @@ impl Project {
         };
         self.catalogue = config.catalogue();
         (self.sources, self.config, self.compiled, self.prompts) = (sources, config, compiled, prompts);
-        (self.flows, self.knowledge) = (flows, knowledge);
+        (self.flows, self.knowledge, self.skills) = (flows, knowledge, skills);
         Ok(reload)
     }
 
     /// Lists the faults and warnings of all files.
     pub fn lint(&self) -> Vec<Lint> {
         let faults = self.prompts.values().flat_map(|it| it.faults.clone()).collect();
-        lint(&self.sources, &self.compiled, faults, (self.flows.faults(), self.flows.warnings()))
+        let skills = self.skills.folders();
+        lint(&self.sources, &self.compiled, skills, faults, (self.flows.faults(), self.flows.warnings()))
     }
 }
 
@@ -382,6 +458,43 @@ impl Project {
     pub fn with_flow_parts(mut self, parts: FlowParts) -> Self {
         self.flows = Flows::compile(&self.sources, &self.compiled, parts, None);
         self
+    }
+
+    /// Returns the project with contributors that entries `contributor: ID` name. They survive reloads.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use contexture_compose::{Contribution, Contributor, contributor};
+    /// use contexture_project::{InMemory, Project};
+    ///
+    /// let files = InMemory::new([("prompts/p.md", "---\nuse: [{contributor: weather}]\n---\nHi.")]);
+    /// let project = Project::from_files(Arc::new(files))?;
+    /// assert!(project.prompt("p").is_err());
+    ///
+    /// let weather = contributor("weather", |_| async { Ok(Contribution::text("It rains.")) });
+    /// let project = project.with_contributors([Arc::new(weather) as Arc<dyn Contributor>]);
+    /// assert!(project.prompt("p").is_ok());
+    /// # Ok::<(), contexture_project::ProjectError>(())
+    /// ```
+    #[must_use]
+    pub fn with_contributors(mut self, contributors: impl IntoIterator<Item = Arc<dyn Contributor>>) -> Self {
+        let mut known = (*self.contributors).clone();
+        known.extend(contributors.into_iter().map(|it| (it.id().to_owned(), it)));
+        self.contributors = Arc::new(known);
+        let (knowledge, skills) = (&self.knowledge, &self.skills);
+        let parts = Parts { knowledge, skills, contributors: &self.contributors };
+        self.compiled = compile(&self.sources, &self.config, parts, None);
+        self.prompts = served(&self.compiled, &BTreeMap::new());
+        self.flows = Flows::compile(&self.sources, &self.compiled, self.flows.parts.clone(), None);
+        self
+    }
+
+    /// Returns whether a prompt has a context provider that makes HTTP calls, so that the program should
+    /// [give it](Self::provide_knowledge) what makes them.
+    pub fn asks_servers(&self) -> bool {
+        let of_prompts = self.compiled.prompts.values().map(|it| &it.facts);
+        let of_contexts = self.compiled.contexts.values().map(|it| &it.facts);
+        of_prompts.chain(of_contexts).any(|it| it.asks_servers)
     }
 
     /// Returns the nodes and tools that the application provides to flows.

@@ -143,7 +143,7 @@ impl Access {
     /// Returns what templates may know of a request.
     pub(crate) fn scope(&self, session: Option<&SessionId>, user: Option<String>) -> Scope {
         let (session, tenant) = (session.map(ToString::to_string), Some(self.caller.tenant.to_string()));
-        Scope { session, user, tenant, now: Some(self.time.now().to_seconds()) }
+        Scope { session, user, tenant, now: Some(self.time.now().to_seconds()), ..Scope::default() }
     }
 
     /// Returns an event of the audit log: something that the caller did.

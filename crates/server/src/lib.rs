@@ -41,6 +41,7 @@ mod passes;
 mod routes;
 mod running_turns;
 mod server;
+mod tenant_blocks;
 
 pub use gate::{Key, Keys, NewKey, Token};
 pub use http::caller::Caller;

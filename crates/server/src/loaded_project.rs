@@ -10,6 +10,7 @@ use contexture_project::{Fault, Project, ProjectError};
 use tokio::sync::watch;
 
 use crate::Problem;
+use crate::tenant_blocks::TenantBlocks;
 
 /// Makes the agent of a project: its models, tools and keys. It is called again after each reload.
 pub type AgentMaker = Arc<dyn Fn(&Project) -> Result<AgentBuilder, String> + Send + Sync>;
@@ -32,8 +33,10 @@ impl LoadedProject {
         faults: Vec<Fault>,
         maker: &AgentMaker,
         watcher: impl Watcher + 'static,
+        blocks: TenantBlocks,
     ) -> Result<Self, String> {
-        let agent = maker(&project)?.watcher(watcher).build().map_err(|err| err.to_string())?;
+        let builder = maker(&project)?.watcher(watcher).caller_entries(blocks.besides(&project));
+        let agent = builder.build().map_err(|err| err.to_string())?;
         Ok(Self { project, agent, faults })
     }
 

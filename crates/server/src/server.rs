@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use contexture::capabilities::blackboard::BoardPorts;
+use contexture::capabilities::memory::MemoryPorts;
 use contexture_flow::{Runtime, RuntimeConfig, RuntimeParts};
 use contexture_project::{KnowledgePorts, Project, ServerConfig};
 use contexture_session::{Documents, Names, Sessions, SourceIndex, StoreError, Time};
@@ -22,6 +24,7 @@ use crate::ops::watch::CallWatcher;
 use crate::passes::PassRecorder;
 use crate::routes::{self, chat, openapi, ops};
 use crate::running_turns::RunningTurns;
+use crate::tenant_blocks::TenantBlocks;
 use crate::{background, layers};
 
 /// How long the end of the server waits for a store that takes nothing.
@@ -62,15 +65,22 @@ impl Server {
             on_vectors_wanted: Some(Arc::new(move |key| wanted.want_vectors(key))),
             ..project.knowledge_ports()
         });
+        let log = Arc::clone(sessions.store());
+        let index = Arc::clone(&sources);
+        project.memories().provide(MemoryPorts { index, log, time: Arc::clone(&time) });
+        let (of_boards, of_names) = (Arc::clone(sessions.store()), Arc::clone(&names));
+        project.boards().provide(BoardPorts { store: of_boards, time: Arc::clone(&time), names: of_names });
+        project.artifacts().provide(sessions.clone());
         let config = project.config().server.clone();
         let (store, live) = (sessions.store(), LiveAnswers::default());
         let metrics = Metrics::default();
         let turn_timeout = Duration::from_secs(config.turn_timeout_seconds);
-        let recorder = PassRecorder::new(Arc::clone(store), Arc::clone(&time));
+        let recorder = PassRecorder::new(Arc::clone(store), project.memories().clone(), Arc::clone(&time));
         let watcher =
             CallWatcher { metrics: metrics.clone(), recorder: recorder.clone(), live: live.clone() };
         let running_turns = RunningTurns::new(turn_timeout, metrics.clone());
-        let loaded = LoadedProject::load(project.clone(), project.faults(), &agent, watcher.clone())?;
+        let blocks = TenantBlocks::new(Arc::clone(&documents));
+        let loaded = LoadedProject::load(project.clone(), project.faults(), &agent, watcher.clone(), blocks)?;
         let loaded = Arc::new(CurrentProject::new(Arc::new(loaded)));
         let library =
             ProjectLibrary { loaded: Arc::clone(&loaded), metrics: metrics.clone(), live: live.clone() };

@@ -15,6 +15,9 @@ pub enum SessionError {
     /// A name can't be a key.
     #[error(transparent)]
     Id(#[from] IdInvalid),
+    /// An artifact can't be written.
+    #[error(transparent)]
+    Artifact(#[from] ArtifactError),
     /// A turn is running on the thread.
     #[error("a turn is running on thread `{thread}`")]
     TurnInProgress {
@@ -28,6 +31,14 @@ pub enum SessionError {
         thread: String,
         /// How many may wait.
         queue: usize,
+    },
+    /// The idempotency key of a turn was used for something else: it added items without beginning a turn.
+    #[error("the idempotency key `{key}` was used for another request on thread `{thread}`")]
+    KeyUsed {
+        /// The thread's id.
+        thread: String,
+        /// The key.
+        key: String,
     },
     /// The turn does not wait for anything.
     #[error("turn {turn} of thread `{thread}` is not suspended")]
@@ -83,8 +94,12 @@ impl SessionError {
         match self {
             SessionError::Store(err) => err.code(),
             SessionError::Id(_) => ErrorCode::IdInvalid,
+            SessionError::Artifact(ArtifactError::Stale { .. }) => ErrorCode::VersionConflict,
+            SessionError::Artifact(ArtifactError::Missing { .. }) => ErrorCode::NotFound,
+            SessionError::Artifact(ArtifactError::TooMuch { .. }) => ErrorCode::InputInvalid,
             SessionError::TurnInProgress { .. } => ErrorCode::TurnInProgress,
             SessionError::QueueFull { .. } => ErrorCode::QueueFull,
+            SessionError::KeyUsed { .. } => ErrorCode::IdempotencyKeyUsed,
             SessionError::NotSuspended { .. } => ErrorCode::TurnNotSuspended,
             SessionError::TurnSuperseded { .. } => ErrorCode::TurnSuperseded,
             SessionError::NotInThread { .. } => ErrorCode::NotFound,
@@ -93,4 +108,40 @@ impl SessionError {
             SessionError::Import { .. } => ErrorCode::ImportInvalid,
         }
     }
+
+    /// Whether the store can't be reached.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, SessionError::Store(StoreError::Unavailable { .. }))
+    }
+}
+
+/// Why an artifact can't be written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArtifactError {
+    /// There is another version than the writer expects.
+    #[error("artifact `{name}` has version {found}, not {expected}")]
+    Stale {
+        /// Its name.
+        name: String,
+        /// The version that the writer expects.
+        expected: u64,
+        /// The version that there is; 0 if there is none.
+        found: u64,
+    },
+    /// There is no such artifact.
+    #[error("there is no artifact `{name}`")]
+    Missing {
+        /// Its name.
+        name: String,
+    },
+    /// A field is too long, or there are too many artifacts.
+    #[error("{what}: {found} of at most {max}")]
+    TooMuch {
+        /// What there is too much of.
+        what: &'static str,
+        /// How much.
+        found: usize,
+        /// The limit.
+        max: usize,
+    },
 }

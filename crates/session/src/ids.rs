@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 /// How long a name may be, in bytes.
 pub const MAX_ID_BYTES: usize = 200;
+/// The session of what belongs to a tenant and to no conversation of it.
+const BOARDS: &str = "~boards";
 
 /// A name that can't be a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -131,6 +133,14 @@ pub struct BaseKey {
     pub base: BaseId,
 }
 
+impl BaseId {
+    /// Whether the name is one of the engine's own, such as that of a memory. Lists of knowledge bases leave such bases
+    /// out, and no document is added to them from outside.
+    pub fn is_reserved(&self) -> bool {
+        self.0.starts_with("__")
+    }
+}
+
 impl Default for Tenant {
     fn default() -> Self {
         Self(Arc::from("default"))
@@ -138,6 +148,16 @@ impl Default for Tenant {
 }
 
 impl SessionId {
+    /// Returns the name of the session whose journals are the blackboards of users and of the tenant.
+    pub fn boards() -> Self {
+        Self(Arc::from(BOARDS))
+    }
+
+    /// Whether it is a session of the engine's own. [`Sessions`](crate::Sessions) neither lists nor opens it.
+    pub fn is_reserved(&self) -> bool {
+        &*self.0 == BOARDS
+    }
+
     /// Returns the name of the session's main thread.
     pub fn main(&self) -> ThreadId {
         ThreadId(Arc::clone(&self.0))
@@ -159,6 +179,11 @@ impl ThreadId {
     pub fn session(&self) -> SessionId {
         let name = self.0.split_once('/').map_or(&*self.0, |(session, _)| session);
         SessionId(Arc::from(name))
+    }
+
+    /// Whether it is the name of a journal.
+    pub fn is_journal(&self) -> bool {
+        self.0.split_once('/').is_some_and(|(_, name)| name.starts_with("//"))
     }
 
     /// Returns its name within its session: empty for the main thread.

@@ -40,7 +40,7 @@ impl Journal {
     }
 
     /// Appends a record and returns its number. A `lazy` record is durable once a later write is that is not lazy.
-    pub async fn append(&self, value: Value, at: Timestamp, lazy: bool) -> Result<u64, StoreError> {
+    pub async fn append(&self, value: &Value, at: Timestamp, lazy: bool) -> Result<u64, StoreError> {
         let items = || vec![record_item(self.name, value.clone(), at)];
         let append = || Append { lazy, ..Append::new(None, items(), Guard::Any) };
         match self.store.append(self.key(), append()).await {

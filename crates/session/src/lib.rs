@@ -34,7 +34,7 @@ mod thread;
 mod view;
 
 pub use config::{Names, Policy, Ports, SessionConfig, Time};
-pub use error::SessionError;
+pub use error::{ArtifactError, SessionError};
 pub use ids::{
     BaseId, BaseKey, DocumentKey, IdInvalid, MAX_ID_BYTES, SessionId, SessionKey, SourceId, Tenant, ThreadId,
     ThreadKey,
@@ -43,6 +43,7 @@ pub use journal::{Journal, JournalRecord, record_item};
 pub use log::new_item::NewItem;
 pub use log::state::{ModelChoice, OpenTurn, State};
 pub use memory::MemoryStore;
+pub use sessions::rewrite::rewrite_thread;
 pub use sessions::transfer::{Imported, export, fork_session, import, list_all};
 pub use sessions::{IsolatedStart, Session, SessionStart, Sessions};
 pub use store::documents::{Document, Documents};
@@ -50,19 +51,22 @@ pub use store::error::StoreError;
 pub use store::guard::LeaseRow;
 pub use store::search::{Search, SearchHit};
 pub use store::sources::{
-    BaseHits, BaseInfo, BaseSettings, ChunkHit, ChunkNo, ChunkSelection, ChunkVector, NewChunk, NewSource,
-    SourceIndex, SourceInfo, StoredChunk,
+    BaseHits, BaseInfo, BaseSettings, ChunkHit, ChunkNo, ChunkSelection, ChunkVector, ExpectedVersion,
+    NewChunk, NewSource, SourceChange, SourceIndex, SourceInfo, SourcesChanged, StoredChunk,
 };
 pub use store::span::BackwardScan;
 pub use store::surely::append_surely;
 pub use store::{
     Append, Appended, DueKind, FeedItem, Fence, ForkPoint, Guard, Head, KeyedTurn, Lease, Log, LogHead,
     LogKind, LogList, LogState, NewLog, NewSession, NewestTurns, SessionInfo, Span, Store, StoreFuture,
-    ThreadInfo, UnfinishedText, Usage,
+    ThreadInfo, UnfinishedText, Usage, check_rewrite,
 };
 pub use store::{codec, documents, pages, search, sources};
 pub use thread::Thread;
 pub use thread::archives::ArchiveInfo;
+pub use thread::artifacts::{
+    Artifact, ArtifactInfo, MAX_ARTIFACT_BYTES, MAX_ARTIFACTS, MAX_VERSIONS, NewArtifact, is_artifact_record,
+};
 pub use thread::outcome::TurnOutcome;
 pub use thread::turn::{Begun, RunningTurn, TurnConfig, TurnEnd, Unfinished};
 pub use view::omitted::OmittedTurns;

@@ -37,6 +37,7 @@ mod migrate;
 mod notices;
 mod numbers;
 mod read;
+mod rewrite;
 mod rows;
 mod search;
 mod sources;

@@ -1,20 +1,21 @@
 //! The store: each operation is in the module of its name.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use contexture_history::{Item, Seq, Timestamp};
 use contexture_session::documents::{Document, DocumentKey, Documents};
 use contexture_session::rank::RankQuery;
 use contexture_session::sources::{
-    BaseHits, BaseInfo, BaseSettings, ChunkNo, ChunkSelection, ChunkVector, NewSource, SourceIndex,
-    SourceInfo, StoredChunk,
+    BaseHits, BaseInfo, BaseSettings, ChunkNo, ChunkSelection, ChunkVector, SourceChange, SourceIndex,
+    SourceInfo, SourcesChanged, StoredChunk,
 };
 use contexture_session::{
     Append, Appended, BaseId, BaseKey, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogList,
     NewLog, Search, SearchHit, SessionId, SessionInfo, SessionKey, SourceId, Span, Store, StoreError,
     StoreFuture, Tenant, ThreadId, ThreadKey, UnfinishedText, Usage,
 };
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::PostgresConfig;
 use crate::database::Database;
@@ -76,17 +77,34 @@ impl PostgresStore {
     }
 }
 
+/// Runs an operation as a task of its own when it is first polled.
+///
+/// A caller may stop polling an operation while it waits for another one, as `select` does. Such an operation must not
+/// keep its connection: as many of them as the pool has connections would wait for each other forever.
+async fn as_task<T: Send + 'static>(
+    operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, StoreError> {
+    let lost = |err: JoinError| match err.try_into_panic() {
+        Ok(panic) => resume_unwind(panic),
+        Err(err) => {
+            Err(StoreError::Unavailable { place: "the database".to_owned(), detail: err.to_string() })
+        }
+    };
+    tokio::spawn(operation).await.unwrap_or_else(lost)
+}
+
 /// Makes methods that the module of their name carries out. What they change of a session is then announced to those
 /// that wait for it.
 macro_rules! pass_on {
     ($($name:ident($($arg:ident: $of:ty),*) -> $result:ty = ($($given:expr),*) $(announcing $session:expr)?;)*) => {
         $(
             fn $name(&self, $($arg: $of),*) -> StoreFuture<'_, $result> {
-                Box::pin(async move {
-                    let done = self.inner.database.$name($($given),*).await?;
-                    $(self.inner.notices.announce(&$session);)?
+                let inner = Arc::clone(&self.inner);
+                Box::pin(as_task(async move {
+                    let done = inner.database.$name($($given),*).await?;
+                    $(inner.notices.announce(&$session);)?
                     Ok(done)
-                })
+                }))
             }
         )*
     };
@@ -108,7 +126,10 @@ impl Log for PostgresStore {
     }
 
     fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.inner.notices.feed_changed(&self.inner.database, &session, after).await })
+        let (inner, key) = (Arc::clone(&self.inner), session.clone());
+        let end = as_task(async move { inner.database.feed_end_of(&key).await });
+        let Inner { notices, database, .. } = &*self.inner;
+        Box::pin(async move { notices.feed_changed(&database.config, &session, after, end).await })
     }
 }
 
@@ -124,6 +145,7 @@ impl Store for PostgresStore {
             = (&tenant, after.as_ref(), max);
         delete_session(session: SessionKey) -> bool = (&session) announcing session;
         delete_log(key: ThreadKey) -> bool = (&key) announcing key.session();
+        rewrite(key: ThreadKey, items: Vec<Item>) -> () = (&key, &items);
         usage(tenant: Tenant) -> Usage = (&tenant);
         vacuum() -> () = ();
     }
@@ -142,13 +164,16 @@ impl Documents for PostgresStore {
 }
 
 impl SourceIndex for PostgresStore {
+    fn erase_removed(&self) -> StoreFuture<'_, ()> {
+        self.vacuum()
+    }
+
     pass_on! {
         put_base(key: BaseKey, settings: BaseSettings, at: Timestamp) -> BaseInfo = (&key, &settings, at);
         base(key: BaseKey) -> Option<BaseInfo> = (&key);
         bases(tenant: Tenant, after: Option<BaseId>, max: usize) -> Vec<BaseInfo> = (&tenant, after.as_ref(), max);
         delete_base(key: BaseKey) -> bool = (&key);
-        replace_sources(key: BaseKey, sources: Vec<NewSource>) -> () = (&key, &sources);
-        remove_sources(key: BaseKey, ids: Vec<SourceId>) -> u64 = (&key, &ids);
+        change_sources(key: BaseKey, change: SourceChange) -> SourcesChanged = (&key, &change);
         sources(key: BaseKey, after: Option<SourceId>, max: usize) -> Vec<SourceInfo> = (&key, after.as_ref(), max);
         sources_with(key: BaseKey, ids: Vec<SourceId>) -> Vec<SourceInfo> = (&key, &ids);
         chunks(key: BaseKey, selection: ChunkSelection) -> Vec<StoredChunk> = (&key, &selection);

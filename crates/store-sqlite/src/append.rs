@@ -41,8 +41,10 @@ impl AppendItems {
         let rows = codec::encode(&append.items).map_err(|err| StoreError::malformed(&key, err))?;
         let archived = archived_ranges(&append.items);
         let (is_small, is_lazy) = (rows.len() <= SMALL && archived.is_empty(), append.lazy);
-        let it = Self { key: key.clone(), append, rows, archived, cx };
-        Ok(Change { is_small, is_lazy, touched: Some(key), ..Change::new(move |conn| it.make(conn)) })
+        // Events never include a journal, so it has no waiters.
+        let touched = Some(key.clone()).filter(|it| !it.thread.is_journal());
+        let it = Self { key, append, rows, archived, cx };
+        Ok(Change { is_small, is_lazy, touched, ..Change::new(move |conn| it.make(conn)) })
     }
 
     /// Returns the result of this append, if it was made before.

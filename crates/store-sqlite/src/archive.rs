@@ -27,6 +27,10 @@ pub(crate) const KNOWN: &str = "SELECT seq FROM archived WHERE log = ?1 AND seq 
 ///
 /// An unreadable row is skipped: reading it reports the error, and the thread stays writable.
 pub(crate) fn index(log: &LogRows<'_>, ranges: &[(Seq, Seq)]) -> rusqlite::Result<()> {
+    if ranges.is_empty() {
+        // Most appends archive nothing, and an analyzer is not made for nothing.
+        return Ok(());
+    }
     let mut analyzer = ItemAnalyzer::default();
     ranges.iter().try_for_each(|(first, last)| index_range(log, &mut analyzer, *first, (*last).min(log.end)))
 }

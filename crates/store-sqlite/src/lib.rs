@@ -38,6 +38,7 @@ mod notices;
 mod numbers;
 mod read;
 mod recover;
+mod rewrite;
 mod rows;
 mod search;
 mod sources;

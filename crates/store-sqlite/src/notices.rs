@@ -1,7 +1,8 @@
 //! Tells waiting readers that a session has grown.
 //!
 //! Commits of this process wake waiters immediately. Commits of other processes are detected by a thread that polls
-//! several times a second, and only while there are waiters.
+//! several times a second, and only while there are waiters. It asks the connection that writes: the version that one
+//! sees changes with the commits of others only.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -13,6 +14,7 @@ use rusqlite::Connection;
 use crate::failure::StorePath;
 use crate::feed::feed_state;
 use crate::file::open::open_reader;
+use crate::file::writer::Writer;
 use crate::waiters::Waiters;
 
 /// Starts the thread that watches other processes.
@@ -20,14 +22,16 @@ pub(crate) fn watch(
     place: &StorePath,
     pause: Duration,
     waiters: &Arc<Waiters>,
+    writer: &Writer,
 ) -> Result<JoinHandle<()>, StoreError> {
     let conn = open_reader(place)?;
-    let waiters = Arc::clone(waiters);
+    let (waiters, file) = (Arc::clone(waiters), writer.file());
     let run = move || {
         let mut seen = None;
         while waiters.has_waiters() {
             // A waiter reads the log next, and gets the error there.
-            if look(&conn, &waiters, &mut seen).is_err() {
+            let version = file.lock().data_version();
+            if version.and_then(|it| look(&conn, &waiters, seen.replace(it) == Some(it))).is_err() {
                 waiters.wake_all();
             }
             waiters.pause(pause);
@@ -37,11 +41,9 @@ pub(crate) fn watch(
     thread.spawn(run).map_err(|err| place.unavailable(err))
 }
 
-/// Polls once, and wakes the waiters of sessions that have changed or were deleted.
-fn look(conn: &Connection, waiters: &Waiters, seen: &mut Option<i64>) -> rusqlite::Result<()> {
-    // The version is read first: what is committed from here on changes it again.
-    let version = conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
-    let is_same = seen.replace(version) == Some(version);
+/// Polls once, and wakes the waiters of sessions that have changed or were deleted. The version was read before: what
+/// is committed from here on changes it again.
+fn look(conn: &Connection, waiters: &Waiters, is_same: bool) -> rusqlite::Result<()> {
     for session in waiters.sessions().into_iter().filter(|_| !is_same) {
         waiters.wake_behind(&session, feed_state(conn, &session)?);
     }

@@ -9,13 +9,13 @@ use contexture_session::documents::{Document, DocumentKey, Documents};
 use contexture_session::rank::RankQuery;
 use contexture_session::search::{Search, SearchHit};
 use contexture_session::sources::{
-    BaseHits, BaseInfo, BaseSettings, ChunkNo, ChunkSelection, ChunkVector, NewSource, SourceIndex,
-    SourceInfo, StoredChunk,
+    BaseHits, BaseInfo, BaseSettings, ChunkNo, ChunkSelection, ChunkVector, SourceChange, SourceIndex,
+    SourceInfo, SourcesChanged, StoredChunk,
 };
 use contexture_session::{
     Append, Appended, BaseId, BaseKey, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogList,
     NewLog, SessionId, SessionInfo, SessionKey, SourceId, Span, Store, StoreError, StoreFuture, Tenant,
-    ThreadId, ThreadKey, UnfinishedText, Usage,
+    ThreadId, ThreadKey, UnfinishedText, Usage, check_rewrite,
 };
 use rusqlite::Connection;
 
@@ -32,7 +32,7 @@ use crate::notices::watch;
 use crate::waiters::Waiters;
 use crate::{
     SqliteConfig, archive, create, delete, documents, due, feed, fork, guard, head, journal, list, logs,
-    read, search, sources, unfinished,
+    read, rewrite, search, sources, unfinished,
 };
 
 /// Reads of more items, logs or documents are left to the threads that read.
@@ -95,12 +95,12 @@ impl SqliteStore {
         archive::refresh(&mut conn, &place).map_err(|err| place.failure(err))?;
         let waiters = Arc::new(Waiters::default());
         let (checkpoints, copying) = Checkpoints::start(&place, &mut conn)?;
-        let (readers, mut reading) = Readers::start(&place, readers)?;
-        reading.push(watch(&place, poll, &waiters)?);
         let identity = Arc::new(Identity::of(&place.path));
         let writer =
             Writer::start(conn, Arc::clone(&identity), place.clone(), Arc::clone(&waiters), checkpoints);
         let (writer, writing) = writer.map_err(|err| place.unavailable(err))?;
+        let (readers, mut reading) = Readers::start(&place, readers, writer.file())?;
+        reading.push(watch(&place, poll, &waiters, &writer)?);
         let (writer, readers, writing) = (Some(writer), Some(readers), vec![writing, copying]);
         let cx = Context { place, identity, searches: Arc::default(), time };
         let inner = Inner { writer, readers, waiters, cx, reading, writing };
@@ -236,6 +236,10 @@ impl Store for SqliteStore {
             let log = key.clone();
             Ok(Change { touched: Some(log), ..Change::new(move |conn| delete::delete_log(conn, &key)) })
         };
+        rewrite(key: ThreadKey, items: Vec<Item>) -> (), {
+            check_rewrite(&key, &items)?;
+            Ok(Change::new(move |conn| rewrite::rewrite(conn, &cx.place, &key, &items)))
+        };
     }
 
     reads! { cx, conn;
@@ -286,10 +290,8 @@ impl SourceIndex for SqliteStore {
             Ok(Change::new(move |conn| sources::base::put_base(conn, &key, &settings, at)));
         delete_base(key: BaseKey) -> bool,
             Ok(Change::new(move |conn| sources::base::delete_base(conn, &key)));
-        replace_sources(key: BaseKey, new: Vec<NewSource>) -> (),
-            Ok(Change::new(move |conn| sources::write::replace_sources(conn, &key, &new)));
-        remove_sources(key: BaseKey, ids: Vec<SourceId>) -> u64,
-            Ok(Change::new(move |conn| sources::write::remove_sources(conn, &key, &ids)));
+        change_sources(key: BaseKey, change: SourceChange) -> SourcesChanged,
+            Ok(Change::new(move |conn| sources::write::change_sources(conn, &key, &change)));
         put_vectors(key: BaseKey, model: String, vectors: Vec<ChunkVector>) -> (),
             Ok(Change::new(move |conn| sources::vectors::put_vectors(conn, &key, &model, &vectors)));
     }
@@ -311,5 +313,9 @@ impl SourceIndex for SqliteStore {
             sources::vectors::vectors(conn, &key, &model, after, max);
         search_base(key: BaseKey, query: RankQuery, max: usize) -> BaseHits, Size::Large,
             sources::search::search_base(conn, &cx.searches, &key, &query, max);
+    }
+
+    fn erase_removed(&self) -> StoreFuture<'_, ()> {
+        self.vacuum()
     }
 }

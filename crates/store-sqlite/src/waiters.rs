@@ -21,8 +21,10 @@ pub(crate) struct FeedState {
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     waiting: Mutex<WaitList>,
-    /// A waiter was added, or the store is closed.
+    /// There is a first waiter, or the store is closed.
     news: Condvar,
+    /// The store is closed.
+    closing: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -55,8 +57,13 @@ impl Waiters {
     pub(crate) fn wait(&self, session: SessionKey) -> (Arc<OnceLock<FeedState>>, oneshot::Receiver<()>) {
         let (seen, (woken, ended)) = (Arc::default(), oneshot::channel());
         let waiter = Waiter { seen: Arc::clone(&seen), woken };
-        self.lock().sessions.entry(session).or_default().push(waiter);
-        self.news.notify_all();
+        let mut waiting = self.lock();
+        let is_first = waiting.sessions.is_empty();
+        waiting.sessions.entry(session).or_default().push(waiter);
+        drop(waiting);
+        if is_first {
+            self.news.notify_all();
+        }
         (seen, ended)
     }
 
@@ -84,6 +91,7 @@ impl Waiters {
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.news.notify_all();
+        self.closing.notify_all();
     }
 
     /// Waits until there is a waiter; returns `false` once the store is closed.
@@ -95,7 +103,7 @@ impl Waiters {
 
     /// Waits for a while, or until the store is closed.
     pub(crate) fn pause(&self, pause: Duration) {
-        let _ = self.news.wait_timeout_while(self.lock(), pause, |it| !it.closed);
+        let _ = self.closing.wait_timeout_while(self.lock(), pause, |it| !it.closed);
     }
 
     /// Returns the sessions that are waited for, and forgets waiters that have gone.

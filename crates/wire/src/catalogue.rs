@@ -59,6 +59,9 @@ pub struct Capabilities {
     /// Whether the model accepts temperature, top_p and similar settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampling: Option<bool>,
+    /// Whether the model knows its provider's own memory tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_tool: Option<bool>,
 }
 
 impl ModelFacts {
@@ -151,7 +154,7 @@ impl Capabilities {
     /// Returns these capabilities, with unset fields filled in from `other`.
     #[must_use]
     pub fn or(self, other: Capabilities) -> Capabilities {
-        let Capabilities { tools, images, pdf, structured_output, reasoning, sampling } = other;
+        let Capabilities { tools, images, pdf, structured_output, reasoning, sampling, memory_tool } = other;
         Capabilities {
             tools: self.tools.or(tools),
             images: self.images.or(images),
@@ -159,6 +162,7 @@ impl Capabilities {
             structured_output: self.structured_output.or(structured_output),
             reasoning: self.reasoning.or(reasoning),
             sampling: self.sampling.or(sampling),
+            memory_tool: self.memory_tool.or(memory_tool),
         }
     }
 }

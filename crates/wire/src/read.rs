@@ -1,11 +1,13 @@
 //! Reads JSON documents and reports where they are invalid.
 //!
 //! A [`Place`] is a value with its path in the document. Reading it returns the value or a [`DecodeError`] with the
-//! path. An absent field and a null field are the same. A camel-case name also matches its snake-case form, as on
+//! path, which is put together only then: every piece of a streamed answer is read this way, and hardly one is invalid. An absent field and a null field are the same. A camel-case name also matches its snake-case form, as on
 //! Google's servers. A place records which of its fields were read; the remaining fields are unknown to us.
 //! [`Place::left`] returns them, [`Place::report`] lists them as losses.
 
 use std::cell::RefCell;
+use std::fmt::Write as _;
+use std::rc::Rc;
 
 use serde_json::{Map, Number, Value};
 
@@ -16,16 +18,45 @@ use crate::{DecodeError, Dialect, Frame, StreamError};
 /// A value and its path in the document.
 #[derive(Clone, Debug)]
 pub(crate) struct Place<'a> {
-    at: String,
+    /// The last step to it; the whole document has none.
+    at: Option<Rc<PathStep<'a>>>,
     pub(crate) value: &'a Value,
     /// The fields that were read.
     asked: RefCell<Vec<&'a str>>,
 }
 
+/// A step from a value to one within it, and the step before.
+#[derive(Debug)]
+struct PathStep<'a> {
+    before: Option<Rc<PathStep<'a>>>,
+    to: StepTo<'a>,
+}
+
+#[derive(Debug)]
+enum StepTo<'a> {
+    Field(&'a str),
+    Element(usize),
+}
+
+impl PathStep<'_> {
+    /// Adds the path up to here to a text.
+    fn write(&self, path: &mut String) {
+        if let Some(before) = &self.before {
+            before.write(path);
+        }
+        // Writing to a text can't fail.
+        let _ = match self.to {
+            StepTo::Field(name) if path.is_empty() => write!(path, "{name}"),
+            StepTo::Field(name) => write!(path, ".{name}"),
+            StepTo::Element(idx) => write!(path, "[{idx}]"),
+        };
+    }
+}
+
 impl<'a> Place<'a> {
     /// Returns the whole document.
     pub(crate) fn root(value: &'a Value) -> Self {
-        Self::new(String::new(), value)
+        Self { at: None, value, asked: RefCell::default() }
     }
 
     /// Returns the whole document, which must be an object.
@@ -35,18 +66,28 @@ impl<'a> Place<'a> {
         Ok(root)
     }
 
-    fn new(at: String, value: &'a Value) -> Self {
-        Self { at, value, asked: RefCell::default() }
+    /// Returns a value within this one.
+    fn inner(&self, to: StepTo<'a>, value: &'a Value) -> Self {
+        let step = PathStep { before: self.at.clone(), to };
+        Self { at: Some(Rc::new(step)), value, asked: RefCell::default() }
+    }
+
+    fn path(&self) -> String {
+        let mut path = String::new();
+        if let Some(step) = &self.at {
+            step.write(&mut path);
+        }
+        path
     }
 
     /// Returns the path of this value, such as `messages[3].content`.
-    pub(crate) fn at(&self) -> &str {
-        if self.at.is_empty() { "body" } else { &self.at }
+    pub(crate) fn at(&self) -> String {
+        if self.at.is_none() { "body".to_owned() } else { self.path() }
     }
 
     /// Returns the path of a field.
     pub(crate) fn below(&self, name: &str) -> String {
-        if self.at.is_empty() { name.to_owned() } else { format!("{}.{name}", self.at) }
+        if self.at.is_none() { name.to_owned() } else { format!("{}.{name}", self.path()) }
     }
 
     /// Returns a field, or `None` if it is absent or null or this is not an object.
@@ -55,7 +96,7 @@ impl<'a> Place<'a> {
         let found = fields.get_key_value(name).or_else(|| fields.get_key_value(&snake_case(name)?));
         let (own_name, value) = found?;
         self.asked.borrow_mut().push(own_name);
-        (!value.is_null()).then(|| Place::new(self.below(name), value))
+        (!value.is_null()).then(|| self.inner(StepTo::Field(own_name), value))
     }
 
     /// Returns a required field.
@@ -150,7 +191,7 @@ impl<'a> Place<'a> {
     pub(crate) fn list(&self) -> Result<Vec<Place<'a>>, DecodeError> {
         let items = self.value.as_array().ok_or_else(|| self.expected("a list"))?;
         let places = items.iter().enumerate();
-        Ok(places.map(|(idx, value)| Place::new(format!("{}[{idx}]", self.at), value)).collect())
+        Ok(places.map(|(idx, value)| self.inner(StepTo::Element(idx), value)).collect())
     }
 
     /// Returns the elements of a list of objects.

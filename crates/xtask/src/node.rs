@@ -6,9 +6,17 @@ use std::process::Command;
 
 use crate::postgres::apt_get;
 
-/// OpenAI's own SDK, what browsers follow events with, and a generator of clients, with fixed versions.
-const PACKAGES: [&str; 5] =
-    ["openai", "eventsource", "openapi-typescript@7.13.0", "openapi-fetch@0.17.0", "typescript@5.9.3"];
+/// OpenAI's own SDK, what browsers follow events with, a generator of clients, and packages that bring skills, with
+/// fixed versions.
+const PACKAGES: [&str; 7] = [
+    "openai",
+    "eventsource",
+    "openapi-typescript@7.13.0",
+    "openapi-fetch@0.17.0",
+    "typescript@5.9.3",
+    "@tanstack/intent@0.4.0",
+    "@tanstack/db@0.15.2",
+];
 
 /// Returns the folder, with the packages installed.
 pub(crate) fn folder() -> Result<PathBuf, String> {
@@ -19,7 +27,7 @@ pub(crate) fn folder() -> Result<PathBuf, String> {
     fs::create_dir_all(&folder).map_err(failed)?;
     let folder = folder.canonicalize().map_err(failed)?;
     // What is written last says that everything before has happened.
-    let mark = folder.join(format!("installed-{}", PACKAGES.join("-")));
+    let mark = folder.join(format!("installed-{}", PACKAGES.join("-").replace('/', "_")));
     if !mark.exists() {
         println!("\n==> installing packages for Node in {}", folder.display());
         install(&folder)?;

@@ -17,15 +17,16 @@ pub(crate) struct Packages {
     pub(crate) alone: &'static [&'static str],
 }
 
-/// The official SDKs that judge what we send and answer, Schemathesis, which judges the server, and a generator of
-/// clients. What finds more with every version has a fixed one: what was good yesterday is good today.
+/// The official SDKs that judge what we send and answer, the validator of Agent Skills, Schemathesis, which judges the
+/// server, and a generator of clients. What finds more with every version has a fixed one: what was good yesterday is good today.
 pub(crate) const JUDGES: Packages = Packages {
-    what: "the official SDKs, Schemathesis and a generator of clients",
+    what: "the official SDKs, the validator of skills, Schemathesis and a generator of clients",
     whole: &[
         "openai",
         "anthropic",
         "google-genai",
         "jsonschema",
+        "skills-ref==0.1.1",
         "schemathesis==4.32.5",
         "openapi-spec-validator==0.9.0",
         "openapi-python-client==0.29.1",

@@ -32,6 +32,7 @@ use crate::AgentError;
 use crate::beside::event_record;
 use crate::compaction::{Load, Summarized, caps};
 use crate::event::{CompactionReport, Event, Remark, Sink};
+use crate::hooks::run_compacting;
 use crate::request::Resolver;
 
 /// An upper bound on the steps down the ladder for one request.
@@ -172,7 +173,7 @@ impl Relief<'_> {
     /// Resolves the prompt without history. Returns `None` if not even that fits.
     async fn bare(&mut self) -> Result<Option<Pass>, AgentError> {
         let snapshot = self.log.snapshot();
-        let resolver = &*self.resolver;
+        let resolver = &mut *self.resolver;
         match self.log.attend(self.cancel, resolver.resolve_bare(&snapshot)).await {
             Err(err) if overflow(&err).is_some() => Ok(None),
             resolved => resolved.map(Some),
@@ -204,6 +205,7 @@ impl Relief<'_> {
             last: None,
         };
         let Ok(job) = Job::plan(self.resolver, self.log.thread(), &choice).await? else { return Ok(false) };
+        run_compacting(&bare, &self.log.thread()).await;
         let (first, last) = job.material.plan.turns;
         let why = format!("{first} to {last} are left out: the request does not fit the model's window");
         let outcome = job.material.left_out(why.clone());
@@ -230,6 +232,7 @@ impl Relief<'_> {
 
     /// Summarises the range of a job, checks the summary, commits the replacement and reports it.
     pub(crate) async fn commit(&mut self, job: Job, pass: &Pass) -> Result<CompactionReport, AgentError> {
+        run_compacting(pass, &self.log.thread()).await;
         let before = self.reading();
         let (strategy, trigger) = (job.material.plan.strategy, job.material.plan.trigger);
         if strategy == Strategy::SessionCompaction {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_compose::Pass;
-use contexture_history::Seq;
+use contexture_history::{Body, Change, Seq};
 use contexture_session::{NewItem, Snapshot};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -33,6 +33,26 @@ struct FrozenBody {
     body: Arc<str>,
 }
 
+/// Returns whether an item of a log is the record of a frozen prefix.
+pub fn is_frozen_record(body: &Body) -> bool {
+    matches!(body, Body::Change(Change::Noted { key, .. }) if key == KEY)
+}
+
+/// Returns the record of a frozen prefix with other texts, if `change` changes one. It is given the name and the text of
+/// each block, and says whether it changed the text.
+pub fn with_frozen_texts(body: &Body, mut change: impl FnMut(&str, &mut String) -> bool) -> Option<Body> {
+    let Body::Change(Change::Noted { key, value: Some(value) }) = body else { return None };
+    let mut frozen = FrozenBlocks::deserialize(value).ok().filter(|_| key == KEY)?;
+    let mut is_changed = false;
+    for (name, block) in frozen.prompts.values_mut().flatten() {
+        let mut text = block.body.to_string();
+        if change(name, &mut text) {
+            (block.body, is_changed) = (text.into(), true);
+        }
+    }
+    is_changed.then(|| Body::Change(Change::Noted { key: key.clone(), value: Some(json!(frozen)) }))
+}
+
 /// The facts that decide whether frozen blocks are still valid.
 pub(crate) struct FrozenCheck<'a> {
     pub(crate) thread: &'a Snapshot,
@@ -46,14 +66,18 @@ pub(crate) struct FrozenCheck<'a> {
 }
 
 impl FrozenCheck<'_> {
+    /// Whether the provider's cache is lost for a reason that the thread does not tell: a pause, or a refresh.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.refresh || self.idle > self.lifetime
+    }
+
     fn kept(&self) -> Option<FrozenBlocks> {
         let state = self.thread.state();
         let note = self.thread.note(KEY)?;
         let frozen = FrozenBlocks::deserialize(&**note).ok()?;
-        let holds = !self.refresh
+        let holds = !self.is_lost()
             && frozen.model == self.model
-            && (frozen.archives, frozen.history_after) == (state.n_archives, state.history_after)
-            && self.idle <= self.lifetime;
+            && (frozen.archives, frozen.history_after) == (state.n_archives, state.history_after);
         holds.then_some(frozen)
     }
 

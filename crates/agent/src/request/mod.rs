@@ -4,7 +4,9 @@ mod frozen;
 mod reminders;
 mod resolver;
 mod sent;
+mod skills;
 
+pub use frozen::{is_frozen_record, with_frozen_texts};
 pub(crate) use frozen::{is_thawed, thawed};
 pub use reminders::resolve_reminded;
 pub(crate) use reminders::{envelope as reminders_envelope, recorded as recorded_with_reminders};

@@ -53,26 +53,33 @@ pub async fn resolve_reminded(
     let messages: Vec<Message> =
         messages.iter().chain(&conversation.in_flight).map(|it| (**it).clone()).collect();
     let number = TurnNo(conversation.history.len() as u64 + 1);
-    let Some(turn) = recorded(number, &messages, &pass, reminders) else { return Ok(pass) };
+    let Some(turn) = recorded(number, &messages, &pass, reminders, &[]) else { return Ok(pass) };
     conversation.in_flight.clear();
     options.additions.blocks.clear();
     prompt.resolve(options.turn(InFlightTurn::Recorded(turn))).await
 }
 
-/// Returns a turn as it will be recorded with its reminders: its messages, the envelope of the pass, then the
-/// reminders.
+/// Returns a turn as it will be recorded with its reminders and further envelopes: the events of the pass, its
+/// messages, the envelopes of the pass, then those. Returns nothing if the pass alone has everything.
 pub(crate) fn recorded(
     number: TurnNo,
     messages: &[Message],
     pass: &Pass,
     reminders: &[String],
+    enclosed: &[Envelope],
 ) -> Option<Turn> {
-    let reminders = text(reminders, &mut Vec::new())?;
+    let reminders = text(reminders, &mut Vec::new());
+    let events = &pass.extras().events;
+    if reminders.is_none() && enclosed.is_empty() && events.is_empty() {
+        return None;
+    }
+    let events = events.iter().cloned().map(Body::SystemEvent);
     let messages = messages.iter().map(|it| Body::Message(Arc::new(it.clone())));
-    let reminders = Envelope::text(EnvelopeTag::SystemReminders, reminders);
-    let enclosed = pass.envelope().into_iter().chain([reminders]).map(Body::Envelope);
+    let reminders = reminders.map(|it| Envelope::text(EnvelopeTag::SystemReminders, it));
+    let own = pass.envelope().into_iter().chain(pass.reminders());
+    let enclosed = own.chain(reminders).chain(enclosed.iter().cloned()).map(Body::Envelope);
     let mut turn = Turn::start(number);
-    messages.chain(enclosed).for_each(|it| turn.apply(&uncounted(it)));
+    events.chain(messages).chain(enclosed).for_each(|it| turn.apply(&uncounted(it)));
     Some(turn.with_status(TurnStatus::InFlight))
 }
 

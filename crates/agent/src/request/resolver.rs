@@ -1,13 +1,13 @@
 //! Resolves the passes of a run.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use contexture_compose::{
-    Absence, Additions, Body, CacheRules, CallOverrides, Conversation, EditDecision, Entry, GuardrailSide,
-    InFlightTurn, InlineBlock, ModelLimits, Pass, Prompt, Prospect, ResolveOptions, ResultView, Reuse, Sent,
-    SharedTool, TargetModel,
+    Absence, Additions, Body, CacheRules, CallOverrides, Conversation, EditDecision, Entry, ErrorKind,
+    GuardrailSide, InFlightTurn, InlineBlock, ModelLimits, Pass, Prompt, Prospect, ResolveOptions,
+    ResultView, Reuse, Sent, SharedTool, TargetModel,
 };
 use contexture_history::compaction::{Caps, Frontier, ResultLimits};
 use contexture_history::{Limit, Turn, TurnStatus};
@@ -21,9 +21,11 @@ use super::sent;
 use crate::agent::Inner;
 use crate::checks::{Guarded, guard};
 use crate::compaction::{Ageing, AgeingRules, Learned, ageing, caps};
+use crate::enclosed::attachment_entries;
 use crate::error::{AgentError, ClientToolError};
 use crate::event::Remark;
-use crate::spec::RunSpec;
+use crate::skills::{NewSkills, SkillView};
+use crate::spec::{Attachment, RunSpec};
 use crate::text::with_text;
 use crate::tools::{OwnTools, Tool};
 
@@ -41,6 +43,12 @@ pub(crate) struct Resolver {
     pub(crate) repeats: Option<Pass>,
     /// Inline blocks of the request. Once recorded, they are part of the turn's envelope.
     pub(crate) blocks: Vec<InlineBlock>,
+    /// Hidden attachments of the request. Once recorded, they are part of the turn's envelope.
+    pub(crate) attachments: Vec<Attachment>,
+    /// The entries of the caller, once they are read.
+    pub(crate) caller_entries: Option<Vec<Entry>>,
+    /// The entries of references, which all passes of the run share: they know why one was left out.
+    pub(crate) references: Option<Vec<Entry>>,
     /// The state of the provider's cache.
     pub(crate) cache: CacheState,
     /// What the thread has learned about the model's limits, once loaded.
@@ -49,6 +57,12 @@ pub(crate) struct Resolver {
     pub(crate) ignores_learned: bool,
     /// Caps on shown results and messages that the thread has not recorded yet.
     pub(crate) caps: Option<Arc<Caps>>,
+    /// Records of skills that the thread does not have yet.
+    pub(crate) skills: NewSkills,
+    /// The skills as the latest pass shows them.
+    pub(crate) shown_skills: SkillView,
+    /// The facts of the run's model: finding them means to try all patterns of the catalogue.
+    pub(crate) facts: OnceLock<(String, ModelFacts)>,
 }
 
 /// What is known about the provider's cache before a call.
@@ -76,21 +90,64 @@ impl Resolver {
             own_messages: None,
             repeats: None,
             blocks: Vec::new(),
+            attachments: Vec::new(),
+            caller_entries: None,
+            references: None,
             cache: CacheState::default(),
             learned: None,
             ignores_learned: false,
             caps: None,
+            skills: NewSkills::default(),
+            shown_skills: SkillView::default(),
+            facts: OnceLock::new(),
         }
     }
 
     /// Resolves the prompt for a thread and its turn in flight.
+    ///
+    /// Which turns a request has is known once it is resolved. If the instructions of an active skill turn out to be
+    /// missing, or not to fit, the prompt is resolved again with another view of the skills.
     pub(crate) async fn resolve(
-        &self,
+        &mut self,
         thread: &Snapshot,
         in_flight: InFlightTurn,
         before: Option<&Pass>,
     ) -> Result<Pass, AgentError> {
-        Ok(self.prompt.resolve(self.options(thread, in_flight, before)?).await?)
+        self.shown_skills = self.skill_view(thread);
+        self.read_entries().await?;
+        // A turn that begins is recorded with the instructions of the skills that its request names.
+        let is_new = matches!(in_flight, InFlightTurn::New(_));
+        let named: Vec<String> =
+            self.skills.enclosed.iter().filter(|_| is_new).map(|it| it.0.clone()).collect();
+        loop {
+            let options = self.options(thread, in_flight.clone(), before)?;
+            let resolved = self.prompt.resolve(options).await;
+            let is_settled = match &resolved {
+                Ok(pass) => !self.shown_skills.restate_missing(pass.request(), &named),
+                Err(err) => !excess(err).is_some_and(|it| self.shown_skills.shrink(it)),
+            };
+            if is_settled {
+                return Ok(resolved?);
+            }
+        }
+    }
+
+    /// Returns what the user says: the message of the request. Where that has no text, the prompt may make one of the
+    /// input; the attachments of the request stay.
+    pub(crate) async fn said(
+        &mut self,
+        thread: &Snapshot,
+        user: Option<Message>,
+    ) -> Result<Option<Message>, AgentError> {
+        let has_text = user.as_ref().is_some_and(|it| !it.joined_text().trim().is_empty());
+        if has_text || self.prompt.definition().user_message.is_none() {
+            return Ok(user);
+        }
+        let none = InFlightTurn::Recorded(Turn::new("in_flight", Vec::new()));
+        let options = self.options(thread, none, None)?;
+        let Some(mut said) = self.prompt.said_message(&options).await? else { return Ok(user) };
+        said.content.extend(user.into_iter().flat_map(|it| it.content));
+        Ok(Some(said))
     }
 
     /// Runs the input guardrails on messages. Returns the messages and whether any of them was rewritten.
@@ -114,7 +171,9 @@ impl Resolver {
     }
 
     /// Resolves the prompt without any history: the start of a request for a summary.
-    pub(crate) async fn resolve_bare(&self, thread: &Snapshot) -> Result<Pass, AgentError> {
+    pub(crate) async fn resolve_bare(&mut self, thread: &Snapshot) -> Result<Pass, AgentError> {
+        self.shown_skills = self.skill_view(thread);
+        self.read_entries().await?;
         let none = InFlightTurn::Recorded(Turn::new("in_flight", Vec::new()));
         let mut options = self.options(thread, none, None)?;
         options.conversation.history.clear();
@@ -136,6 +195,12 @@ impl Resolver {
         let offer = |it: &OwnTools| it.offer(thread, limits.context_window, shows_history);
         let own = self.agent.toolbox.own.as_ref().map(offer).unwrap_or_default();
         let history = thread.turns().iter().filter(|it| it.status() != TurnStatus::InFlight);
+        let skills = &self.shown_skills;
+        let relocated = |it: &Turn| skills.relocated(it).unwrap_or_else(|| it.clone());
+        let in_flight = match in_flight {
+            InFlightTurn::New(turn) => InFlightTurn::New(turn),
+            InFlightTurn::Recorded(turn) => InFlightTurn::Recorded(relocated(&turn)),
+        };
         Ok(ResolveOptions {
             input: if self.spec.input.is_null() { json!({}) } else { self.spec.input.clone() },
             scope: self.spec.scope.clone(),
@@ -160,12 +225,12 @@ impl Resolver {
                 spare_tools: self.named_tools()?.into_iter().chain(own.always).collect(),
                 result_reader: own.with_previews,
                 blocks: if is_new { self.blocks.clone() } else { Vec::new() },
-                entries: if is_new { self.named_knowledge()? } else { Vec::new() },
+                entries: self.own_entries(is_new)?,
                 ..Additions::default()
             },
             conversation: Conversation {
                 instructions: self.spec.instructions.clone().or_else(|| thread.instructions().map(Arc::from)),
-                history: history.map(|it| (**it).clone()).collect(),
+                history: history.map(|it| relocated(it)).collect(),
                 absent: thread.omitted().iter().map(absence).collect(),
                 results: Some(results),
                 turn: Some(in_flight),
@@ -183,8 +248,13 @@ impl Resolver {
         self.agent.toolbox.shared.iter().cloned().chain(of_client).collect()
     }
 
-    /// Returns an error if a pass offers a tool that nothing can run.
+    /// Returns an error if a pass offers a tool that nothing can run, or if a tool of the client replaces one that
+    /// comes with its function: the name is taken.
     pub(crate) fn check_tools(&self, pass: &Pass) -> Result<(), AgentError> {
+        let is_taken = |it: &&SharedTool| it.runner().is_some() && self.is_of_client(&it.tool().name);
+        if let Some(taken) = pass.extras().replaced_tools.iter().find(is_taken) {
+            return Err(ClientToolError::Collision { tool: taken.tool().name.clone() }.into());
+        }
         // The segments are searched once for all tools: a long thread has many of both.
         let carried = pass.segments().iter().filter_map(|it| match &it.body {
             Body::Tool(tool) => tool.runner()?.get::<Tool>().map(|_| tool.tool().name.as_str()),
@@ -206,6 +276,38 @@ impl Resolver {
             None => Err(AgentError::NoSuchTool { tool: name.clone() }),
         });
         each.collect()
+    }
+
+    /// Reads the entries of the caller, and prepares what the request brings, unless that was done.
+    async fn read_entries(&mut self) -> Result<(), AgentError> {
+        if self.caller_entries.is_none() {
+            let entries = match &self.agent.caller_entries {
+                Some(port) => {
+                    port.entries(&self.spec.scope, self.prompt.id()).await.map_err(AgentError::Entries)?
+                }
+                None => Vec::new(),
+            };
+            self.caller_entries = Some(entries);
+        }
+        if self.references.is_none() {
+            self.references = Some(self.agent.references.entries(&self.spec.context_refs));
+        }
+        Ok(())
+    }
+
+    /// Returns the entries beside the prompt's: those of the caller, what the run searches and brings, and the skills
+    /// of the thread.
+    fn own_entries(&self, is_new: bool) -> Result<Vec<Entry>, AgentError> {
+        let mut entries = self.caller_entries.clone().unwrap_or_default();
+        if is_new {
+            entries.extend(self.named_knowledge()?);
+        }
+        entries.extend(self.references.iter().flatten().cloned());
+        if is_new {
+            entries.extend(attachment_entries(&self.attachments));
+        }
+        entries.extend(self.shown_skills.entries());
+        Ok(entries)
     }
 
     /// Returns the entry for what the run searches. Once the turn is recorded, the snippets are part of its envelope.
@@ -259,11 +361,12 @@ impl Resolver {
         let model = self.model_on(thread);
         let frozen = model.and_then(|it| self.moment(thread, &it).record(pass));
         let own = self.agent.toolbox.own.as_ref().and_then(|it| it.record(thread, pass));
-        frozen.into_iter().chain(own).collect()
+        frozen.into_iter().chain(own).chain(self.shown_skills.records()).collect()
     }
 
     /// Reads the state of the thread's cache and limits before a turn begins or is resumed.
     pub(crate) fn read_state(&mut self, thread: &Thread, snapshot: &Snapshot) {
+        self.spec.scope.thread = Some(thread.id().to_string());
         let idle = self.agent.time.now().0.saturating_sub(snapshot.state().updated.0);
         self.cache.idle = Some(Duration::from_millis(u64::try_from(idle).unwrap_or(0)));
         self.cache.previous = sent::last(thread, snapshot);
@@ -306,7 +409,7 @@ impl Resolver {
     }
 
     /// Returns the facts that decide whether the frozen prefix is still valid.
-    fn moment<'a>(&self, thread: &'a Snapshot, model: &'a str) -> FrozenCheck<'a> {
+    pub(super) fn moment<'a>(&self, thread: &'a Snapshot, model: &'a str) -> FrozenCheck<'a> {
         let lifetime = self.facts(model).cache.map_or(ASSUMED_LIFETIME_S, |it| it.lifetime_s);
         let CacheState { idle, refresh, is_frozen, .. } = self.cache;
         FrozenCheck {
@@ -359,10 +462,11 @@ impl Resolver {
     pub(crate) fn results(&self, thread: &Snapshot) -> ResultLimits {
         let facts = self.facts(&self.model_on(thread).unwrap_or_default());
         let limits = self.agent.config.compaction.result_limits(thread, facts);
-        match &self.caps {
+        let limits = match &self.caps {
             Some(caps) => ResultLimits { caps: Arc::clone(caps), ..limits },
             None => limits,
-        }
+        };
+        self.with_whole_skills(limits)
     }
 
     /// Returns the counter for a summary request, and how many tokens the request may have.
@@ -406,7 +510,11 @@ impl Resolver {
     }
 
     pub(crate) fn facts(&self, model: &str) -> ModelFacts {
-        self.agent.catalogue.facts(model)
+        let find = || (model.to_owned(), self.agent.catalogue.facts(model));
+        match self.facts.get_or_init(find) {
+            (known, facts) if known == model => *facts,
+            _ => self.agent.catalogue.facts(model),
+        }
     }
 
     pub(crate) async fn guard(
@@ -417,6 +525,14 @@ impl Resolver {
     ) -> Result<Guarded, AgentError> {
         let known = |id: &str| self.agent.guardrails.get(id).cloned();
         guard(&pass.extras().guardrails, side, text, known).await
+    }
+}
+
+/// Returns by how much a request is too long, if that is the error.
+fn excess(err: &contexture_compose::Error) -> Option<Tokens> {
+    match err.kind() {
+        ErrorKind::BudgetExceeded { need, limit, .. } => Some(need.saturating_sub(*limit)),
+        _ => None,
     }
 }
 

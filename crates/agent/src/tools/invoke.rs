@@ -15,7 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::depth::{is_too_deep, take_apart};
 use super::middleware::{Layer, LayerKind, Middleware, Next};
+use super::notes::RoundNotes;
 use super::tool::{Invocation, Tool};
+use crate::skills::SkillShare;
 
 /// The limits of tool calls.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +40,10 @@ pub(crate) struct Site<'a> {
     pub(crate) turn: TurnNo,
     /// The largest result that is shown in full, in tokens.
     pub(crate) result_tokens: Tokens,
+    /// What the calls of the round remember of the thread.
+    pub(crate) notes: &'a RoundNotes,
+    /// What skills may take of the window.
+    pub(crate) skills: &'a SkillShare,
     pub(crate) cancel: &'a CancellationToken,
 }
 
@@ -93,6 +99,8 @@ impl Site<'_> {
             log: self.thread.clone(),
             turn: self.turn,
             result_tokens: self.result_tokens,
+            notes: self.notes.clone(),
+            skills: self.skills.clone(),
             cancel: self.cancel.child_token(),
         };
         // A tool may have spawned other work; the token tells it when the call is over.

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::tool::{Invocation, Tool};
 use crate::AgentError;
+use crate::text::is_match;
 
 /// What to do with a call before it runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,19 +134,7 @@ pub(crate) enum LayerKind {
 
 impl Layer {
     pub(crate) fn is_for(&self, tool: &str) -> bool {
-        self.patterns.is_empty() || self.patterns.iter().any(|it| fits(it, tool))
-    }
-}
-
-/// Whether a name matches a pattern, in which `*` matches any text.
-fn fits(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((start, rest)) => name.strip_prefix(start).is_some_and(|name| {
-            // Recursion is bounded by the number of stars in the pattern.
-            rest.is_empty()
-                || name.char_indices().map(|(at, _)| at).chain([name.len()]).any(|at| fits(rest, &name[at..]))
-        }),
+        self.patterns.is_empty() || self.patterns.iter().any(|it| is_match(it, tool))
     }
 }
 
@@ -212,7 +201,7 @@ pub(crate) fn layer(
 
 #[cfg(test)]
 mod tests {
-    use super::fits;
+    use crate::text::is_match as fits;
 
     #[test]
     fn patterns_are_names_with_stars() {

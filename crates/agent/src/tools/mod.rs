@@ -11,8 +11,10 @@ mod depth;
 mod http;
 mod invoke;
 mod middleware;
+mod notes;
 mod own;
 mod round;
+mod skills;
 mod tool;
 mod toolbox;
 
@@ -22,6 +24,7 @@ pub use http::{HttpCaller, HttpReply, HttpRequest, HttpTool, HttpToolInvalid};
 pub(crate) use invoke::{CallFailure, CallLimits, Site, span, timed_out};
 pub use middleware::{Before, Middleware, Next, check_middleware, tool_middleware};
 pub(crate) use middleware::{Denied, Layer, LayerKind, layer};
+pub(crate) use notes::RoundNotes;
 pub use own::ENGINE_TOOLS;
 pub(crate) use own::OwnTools;
 pub(crate) use round::Round;

@@ -20,6 +20,7 @@ use super::middleware::{Denied, Layer, LayerKind};
 use super::tool::Tool;
 use super::toolbox::Toolbox;
 use crate::event::Sink;
+use crate::skills::Narrowing;
 
 /// What the calls of one round share.
 pub(crate) struct Round<'a> {
@@ -27,6 +28,8 @@ pub(crate) struct Round<'a> {
     pub(crate) toolbox: &'a Toolbox,
     /// The pass that was sent. Only tools that it offers can be called.
     pub(crate) pass: &'a Pass,
+    /// What the active skills allow without approval.
+    pub(crate) narrowing: &'a Narrowing,
     pub(crate) sink: &'a Sink,
 }
 
@@ -35,7 +38,9 @@ impl<'a> Round<'a> {
     pub(crate) fn requires_approval(&self, call: &ToolCall) -> bool {
         let Ok(tool) = self.runnable(call) else { return false };
         let wrapped = |it: &&Layer| it.is_for(&call.name) && matches!(it.middleware, LayerKind::Approval);
-        tool.requires_approval(&call.arguments) || self.site.layers.iter().any(|it| wrapped(&it))
+        tool.requires_approval(&call.arguments)
+            || self.site.layers.iter().any(|it| wrapped(&it))
+            || self.narrowing.requires_approval(&call.name, tool.only_reads)
     }
 
     /// Runs calls, as many concurrently as the agent allows.

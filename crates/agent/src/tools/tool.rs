@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use contexture_compose::{BoxError, BoxFuture, Runner, Schema, SchemaValidator, SharedTool};
@@ -20,6 +20,9 @@ use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+
+use super::notes::RoundNotes;
+use crate::skills::SkillShare;
 
 /// One call of a tool, as its function and middleware see it.
 #[derive(Clone, Debug)]
@@ -36,6 +39,24 @@ pub struct Invocation {
     pub(crate) log: Thread,
     /// The largest result that is shown in full, in tokens.
     pub(crate) result_tokens: Tokens,
+    /// What the calls of the round remember of the thread.
+    pub(crate) notes: RoundNotes,
+    /// What skills may take of the window.
+    pub(crate) skills: SkillShare,
+}
+
+impl Invocation {
+    /// Returns what the thread remembers under a key, and what this round of calls added to it.
+    pub fn note(&self, key: &str) -> Option<Value> {
+        self.notes.get(key).unwrap_or_else(|| self.log.get().note(key).map(|it| (**it).clone()))
+    }
+
+    /// Lets the thread remember a value under a key, or forget it. It is appended in one commit with the results of the
+    /// round: after a crash the thread has both or neither. A tool that reads a note before it sets it must run
+    /// [alone](Tool::alone).
+    pub fn set_note(&self, key: impl Into<String>, value: Option<Value>) {
+        self.notes.set(key.into(), value);
+    }
 }
 
 type RunFn = dyn Fn(Invocation) -> BoxFuture<'static, Result<Value, BoxError>> + Send + Sync;
@@ -64,13 +85,15 @@ type ApprovalFn = dyn Fn(&Value) -> bool + Send + Sync;
 #[derive(Clone)]
 pub struct Tool {
     tool: Arc<ToolDefinition>,
-    /// The validator of the arguments, or the reason why the schema is invalid.
-    validator: Result<SchemaValidator, String>,
+    /// The validator of the arguments, or the reason why the schema is invalid. Compiled when it is first needed.
+    validator: Arc<OnceLock<Result<SchemaValidator, String>>>,
     run: Arc<RunFn>,
     to_model: Arc<OutputFn>,
     approval: Option<Arc<ApprovalFn>>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) alone: bool,
+    /// Whether it only reads what the model could be shown, so that no skill makes it need approval.
+    pub(crate) only_reads: bool,
 }
 
 /// A tool that can't be registered.
@@ -99,25 +122,35 @@ impl Tool {
         }
     }
 
-    fn unchecked<F>(tool: ToolDefinition, function: impl Fn(Invocation) -> F + Send + Sync + 'static) -> Self
+    /// Returns a tool whose definition is checked at its first call, where an invalid one is an error. For entries that
+    /// make their tools in every pass: compiling schemas would cost more than the rest of the pass.
+    pub fn unchecked<F>(
+        tool: ToolDefinition,
+        function: impl Fn(Invocation) -> F + Send + Sync + 'static,
+    ) -> Self
     where
         F: Future<Output = Result<Value, BoxError>> + Send + 'static,
     {
-        let invalid = |err| format!("its parameters can't be used: {err}");
         Self {
-            validator: SchemaValidator::new(&tool.parameters).map_err(invalid),
+            validator: Arc::default(),
             tool: Arc::new(tool),
             run: Arc::new(move |invocation| Box::pin(function(invocation))),
             to_model: Arc::new(|value| ToolOutput::from_value(value.clone())),
             approval: None,
             timeout: None,
             alone: false,
+            only_reads: false,
         }
+    }
+
+    fn validator(&self) -> Result<&SchemaValidator, &String> {
+        let invalid = |err| format!("its parameters can't be used: {err}");
+        self.validator.get_or_init(|| SchemaValidator::new(&self.tool.parameters).map_err(invalid)).as_ref()
     }
 
     /// Returns why the tool can't be registered, if it can't.
     pub(crate) fn refused(&self) -> Option<ToolRefused> {
-        let fault = check_name(&self.tool.name).and(self.validator.as_ref().map(drop).map_err(Clone::clone));
+        let fault = check_name(&self.tool.name).and(self.validator().map(drop).map_err(Clone::clone));
         fault.err().map(|reason| ToolRefused { name: self.tool.name.clone(), reason })
     }
 
@@ -155,6 +188,14 @@ impl Tool {
         self
     }
 
+    /// Says that the tool only reads what the model could be shown anyway. Active skills that list the tools they allow
+    /// do not make it need approval.
+    #[must_use]
+    pub fn only_reads(mut self) -> Self {
+        self.only_reads = true;
+        self
+    }
+
     /// Returns the definition that the model sees.
     pub fn definition(&self) -> &ToolDefinition {
         &self.tool
@@ -181,7 +222,7 @@ impl Tool {
 
     /// Returns what is wrong with the arguments of a call, if anything is.
     pub(crate) fn argument_faults(&self, arguments: &Value) -> Option<String> {
-        let validator = match &self.validator {
+        let validator = match self.validator() {
             Ok(validator) => validator,
             Err(fault) => return Some(fault.clone()),
         };

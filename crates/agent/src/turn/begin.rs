@@ -18,7 +18,8 @@ use crate::beside::event_record;
 use crate::compaction::caps;
 use crate::event::Sink;
 use crate::request::{CacheState, Resolver, is_thawed, reminders_envelope};
-use crate::spec::{ResumePolicy, RunRequest};
+use crate::skills::LoadedSkill;
+use crate::spec::{ResumePolicy, RunRequest, check_attachments};
 
 /// Begins the turn of a request.
 pub(super) async fn begin(
@@ -28,11 +29,28 @@ pub(super) async fn begin(
     request: RunRequest,
     sink: Sink,
 ) -> Result<Entered, AgentError> {
-    let RunRequest { spec, user, items, blocks, reminders, refresh, key, resume, policy, cancel } = request;
+    let RunRequest {
+        spec,
+        user,
+        items,
+        blocks,
+        attachments,
+        visibility,
+        reminders,
+        skills,
+        refresh,
+        key,
+        resume,
+        policy,
+        cancel,
+    } = request;
+    spec.check()?;
+    check_attachments(&attachments)?;
+    let visibility = visibility.or(prompt.definition().visibility);
     // User input always gets the user role, whatever role the caller set. A blank message counts as none.
     let user = user.filter(|it| !it.is_blank()).map(|it| Message { role: Role::User, ..it });
     let cache = CacheState { refresh, ..CacheState::default() };
-    let mut resolver = Resolver { blocks, cache, ..Resolver::new(agent, prompt, spec) };
+    let mut resolver = Resolver { blocks, attachments, cache, ..Resolver::new(agent, prompt, spec) };
     let place = thread.clone().with_policy(policy);
     let recovery = resume.map(|policy| Recovery { policy, has_user: user.is_some() });
     if is_known(&place, key.as_deref(), &cancel).await? {
@@ -42,7 +60,7 @@ pub(super) async fn begin(
             resolver.check_client_tools(&place.get()).await?;
             resolver.read_state(&place, &*place.refresh().await?);
         }
-        let config = TurnConfig { key, resume: recovery.is_some(), policy, items: Vec::new() };
+        let config = TurnConfig { key, resume: recovery.is_some(), policy, ..TurnConfig::default() };
         let closing = Recovery { policy: ResumePolicy::CloseCalls, has_user: user.is_some() };
         return match begun(&thread, config, &cancel).await? {
             Begun::Replayed(outcome) => {
@@ -56,7 +74,8 @@ pub(super) async fn begin(
     }
     let opened = async {
         resolver.check_client_tools(&place.get()).await?;
-        open_with_room(&mut resolver, &place, user, &sink, &cancel).await
+        let user = resolver.said(&place.get(), user).await?;
+        open_with_room(&mut resolver, &place, user, &skills, &sink, &cancel).await
     };
     let opened = cancel.run_until_cancelled(opened).await;
     let (Opening { before, aged, pass, user, mut remarks }, compactions) =
@@ -64,15 +83,26 @@ pub(super) async fn begin(
 
     let reminders = reminders_envelope(&reminders, &mut remarks);
     let n_shown = items.iter().filter(|it| it.is_shown_to_model()).count();
-    let n_hidden = n_shown + usize::from(reminders.is_some()) + usize::from(aged.is_some());
-    let envelope = pass.envelope().map(NewItem::from);
-    let opening = opening_items(user, envelope.into_iter().chain(reminders)).chain(items);
+    let enclosed: Vec<NewItem> = resolver.skill_envelopes().into_iter().map(NewItem::from).collect();
+    let events = pass.extras().events.clone();
+    let n_hidden = n_shown
+        + usize::from(reminders.is_some())
+        + usize::from(aged.is_some())
+        + enclosed.len()
+        + events.len();
+    let own = pass.envelope().into_iter().chain(pass.reminders()).map(NewItem::from);
+    let opening = opening_items(user, own.chain(reminders).chain(enclosed)).chain(items);
+    // From here on, the thread has them.
+    let loaded = std::mem::take(&mut resolver.skills).changed;
+    let loaded = loaded.iter().map(LoadedSkill::record);
     // The shortened views of this pass are recorded with the turn that needs them.
     let caps = resolver.caps.take().map(|it| caps::record(&it));
     let warnings = remarks.iter().map(|it| event_record(&it.event()));
-    let items: Vec<NewItem> = aged.into_iter().chain(caps).chain(opening).chain(warnings).collect();
+    let events = events.into_iter().map(NewItem::from);
+    let before_user = aged.into_iter().chain(caps).chain(loaded).chain(events);
+    let items: Vec<NewItem> = before_user.chain(opening).chain(warnings).collect();
     let n_items = items.len() as u64;
-    let config = TurnConfig { key, resume: resume.is_some(), policy, items };
+    let config = TurnConfig { key, resume: resume.is_some(), policy, items, visibility };
     let turn = match (begun(&thread, config, &cancel).await?, recovery) {
         // Another process began the turn in the meantime and was lost.
         (Begun::Resumed(turn), Some(recovery)) => {

@@ -30,11 +30,13 @@ pub(crate) async fn open_with_room(
     resolver: &mut Resolver,
     thread: &Thread,
     user: Option<Message>,
+    skills: &[String],
     sink: &Sink,
     cancel: &CancellationToken,
 ) -> Result<(Opening, Compactions), AgentError> {
     let before = thread.get();
     resolver.read_state(thread, &before);
+    resolver.load_skills(&before, skills).await?;
     let aged = resolver.age(thread, None).await?;
     let mut opened = open(resolver, &before, user.clone()).await.map(|it| Opening { aged, ..it });
     let mut done = Compactions::default();

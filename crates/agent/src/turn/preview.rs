@@ -9,7 +9,7 @@ use contexture_session::Thread;
 
 use super::opening::open;
 use crate::request::{CacheState, Resolver, recorded_with_reminders};
-use crate::spec::RunRequest;
+use crate::spec::{RunRequest, check_attachments};
 use crate::{Agent, AgentError};
 
 impl Agent {
@@ -24,25 +24,27 @@ impl Agent {
         thread: &Thread,
         request: RunRequest,
     ) -> Result<Pass, AgentError> {
-        let RunRequest { spec, user, blocks, reminders, refresh, .. } = request;
+        let RunRequest { spec, user, blocks, attachments, reminders, skills, refresh, .. } = request;
+        spec.check()?;
+        check_attachments(&attachments)?;
         let cache = CacheState { refresh, ..CacheState::default() };
         let resolver = Resolver::new(Arc::clone(&self.0), prompt.untyped(), spec);
-        let mut resolver = Resolver { blocks, cache, ..resolver };
+        let mut resolver = Resolver { blocks, attachments, cache, ..resolver };
         let before = thread.get();
         resolver.read_state(thread, &before);
         resolver.check_client_tools(&before).await?;
+        resolver.load_skills(&before, &skills).await?;
         let user = user.filter(|it| !it.is_blank()).map(|it| Message { role: Role::User, ..it });
+        let user = resolver.said(&before, user).await?;
         if user.is_none() {
             resolver.own_messages = Some(Arc::default());
             let nothing = InFlightTurn::Recorded(Turn::new("in_flight", Vec::new()));
             return resolver.resolve(&before, nothing, None).await;
         }
         let opening = open(&mut resolver, &before, user).await?;
-        let Some(turn) =
-            recorded_with_reminders(before.turn().next(), &opening.user, &opening.pass, &reminders)
-        else {
-            return Ok(opening.pass);
-        };
+        let (number, enclosed) = (before.turn().next(), resolver.skill_envelopes());
+        let turn = recorded_with_reminders(number, &opening.user, &opening.pass, &reminders, &enclosed);
+        let Some(turn) = turn else { return Ok(opening.pass) };
         // Nothing is evaluated a second time, since only the envelope of the reminders is new.
         resolver.repeats = Some(opening.pass);
         resolver.resolve(&before, InFlightTurn::Recorded(turn), None).await

@@ -61,13 +61,7 @@ pub(super) async fn recover(
     (sink, cancel): (Sink, CancellationToken),
 ) -> Result<Entered, AgentError> {
     let began = turn.snapshot().state().open.map_or(Seq(0), |it| it.began);
-    let items = match items_since(&turn.thread(), began).await {
-        Ok(items) => items,
-        Err(err) => {
-            turn.fail(&err.to_string(), Vec::new()).await.map_err(AgentError::Unrecorded)?;
-            return Err(err);
-        }
-    };
+    let items = items_since(&turn.thread(), began).await?;
     if !recovery.has_user {
         resolver.own_messages.get_or_insert_default();
     }

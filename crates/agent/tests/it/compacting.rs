@@ -7,7 +7,9 @@ use contexture_agent::{Agent, AgentConfig, CompactRequest, CompactionConfig, Com
 use contexture_agent::{CancellationToken, RunRequest, Summarizer};
 use contexture_compose::Prompt;
 use contexture_history::{Body, Item, RedactRule, redact};
-use contexture_message::{Answer, Message, Settings, StopReason, Tokens, ToolChoice, ToolDefinition};
+use contexture_message::{
+    Answer, Encoding, Message, Settings, StopReason, Tokens, ToolChoice, ToolDefinition, message_tokens,
+};
 use contexture_model::{Scripted, Step};
 use contexture_session::Thread;
 use futures::FutureExt;
@@ -367,4 +369,37 @@ async fn what_a_transform_takes_out_gets_into_no_summary() {
         let summary = stage.thread.archives().await.unwrap().remove(0).summary.text;
         assert!(!summary.contains(SECRET), "{summary}");
     }
+}
+
+#[tokio::test]
+async fn an_event_tells_what_was_summarised_and_goes_with_the_summary() {
+    let stage = Stage::new().await;
+    filled(&stage.thread, 8).await;
+    let agent = agent(Summaries::of(|_| async { Ok("They spoke.".to_owned()) }));
+    let events = |thread: &Thread| -> Vec<String> {
+        let turns = thread.get();
+        let messages = turns.turns().iter().flat_map(|it| it.messages().to_vec());
+        let texts = messages.map(|it| it.joined_text()).filter(|it| it.contains("<system-event"));
+        texts.map(|it| it.split("\n</system-event>").next().unwrap().to_owned()).collect()
+    };
+    compacted(&agent, &stage.thread).await;
+    insta::assert_snapshot!(events(&stage.thread).join("\n---\n"), @r#"
+    <system-event name="compaction">
+    Messages of t1 to t6 were summarised. The tool `recall`, if offered, searches archive a1.
+    "#);
+    // It is counted as part of the summary, and was when the summary was tested.
+    let archive = stage.thread.archives().await.unwrap().remove(0);
+    assert!(archive.after < archive.summary.before, "{archive:?}");
+    let summary = stage.thread.get().turns()[0].messages()[0].clone();
+    assert_eq!(message_tokens(&Encoding::O200kBase, &summary), archive.after);
+
+    // A larger summary has one event, and what is undone leaves none.
+    filled(&stage.thread, 6).await;
+    compacted(&agent, &stage.thread).await;
+    let told = events(&stage.thread);
+    assert!(told.len() == 1 && told[0].contains("t1 to t12") && told[0].contains("archive a2"), "{told:?}");
+    stage.thread.undo().await.unwrap().unwrap();
+    assert!(events(&stage.thread)[0].contains("archive a1"));
+    stage.thread.undo().await.unwrap().unwrap();
+    assert_eq!(events(&stage.thread), [] as [&str; 0]);
 }

@@ -85,7 +85,7 @@ fn conversation(it: &[String; 6]) -> Vec<Turn> {
         item(5, 2, said(Role::Assistant, ids.iter().map(|id| call(id)).collect())),
         item(6, 2, said(Role::Tool, results)),
         item(7, 2, said(Role::Assistant, vec![Part::text(e), Part::text(f)])),
-        item(8, 2, Body::SystemEvent(SystemEvent { name: format!("{f}\">{a}"), text: b.clone() })),
+        item(8, 2, Body::SystemEvent(SystemEvent::new(format!("{f}\">{a}"), b.clone()))),
     ])
 }
 

@@ -9,6 +9,7 @@ mod client_tools;
 mod compacting;
 mod depth;
 mod direct;
+mod enclosed;
 mod endings;
 mod forecast;
 mod forged;

@@ -2,6 +2,8 @@
 
 mod fts5;
 mod quality;
+mod recall;
+mod remembered;
 mod sets;
 mod speed;
 mod words;
@@ -17,6 +19,7 @@ use contexture_session::{BaseId, BaseKey, Tenant};
 use contexture_store_sqlite::{SqliteConfig, SqliteStore};
 
 pub use quality::{Quality, quality};
+pub use recall::recall;
 pub use speed::speed;
 
 /// Opens a store with one empty base.

@@ -17,6 +17,7 @@ use futures::executor::block_on;
 use serde_json::{Map, Value, json};
 
 use super::fts5::Fts5;
+use super::remembered;
 use super::sets::{Collection, Conversation, Spans};
 use super::store_with_base;
 
@@ -31,6 +32,24 @@ pub struct Quality {
 
 const OURS: &str = "contexture";
 const PLAIN: &str = "fts5";
+/// Through the tool `memory_search`, which returns at most 20 hits.
+const MEMORY: &str = "memory";
+
+/// What the tool of a memory has to find of the evidence of conversations, among ten hits.
+const LOWEST_RECALL: f64 = 0.70;
+
+impl Quality {
+    /// Returns the sets of conversations of which the tool of a memory finds too little.
+    pub fn too_low(&self) -> Vec<String> {
+        let low = self.figures.iter().filter_map(|(set, way, figures)| {
+            let found = *figures.get("recall@10").filter(|it| *way == MEMORY && **it < LOWEST_RECALL)?;
+            Some(format!(
+                "recall@10 of `{set}` through memory is {found:.3}, at least {LOWEST_RECALL} is wanted"
+            ))
+        });
+        low.collect()
+    }
+}
 
 /// Measures every set in a folder: `cacm*.json`, `locomo*.json` and `chunking*.json`. What is not there is skipped.
 pub fn quality(folder: &Path, scratch: &Path) -> Result<Quality, Box<dyn Error>> {
@@ -191,7 +210,17 @@ fn conversations(text: &str, place: &Scratch) -> Result<Figures, Box<dyn Error>>
             theirs.add(&evidence, found.iter().filter_map(|it| turns.get(*it as usize).copied()));
         }
     }
-    Ok(vec![(OURS, ours.figures()), (PLAIN, theirs.figures())])
+    let mut remembered = Recalls::default();
+    for (idx, conversation) in set.iter().enumerate() {
+        let answers = remembered::answers(&place.file(&format!("memory-{idx}.db")), conversation)?;
+        for (question, found) in conversation.questions.iter().zip(answers) {
+            let evidence: BTreeSet<&str> = question.evidence.iter().filter_map(Value::as_str).collect();
+            if !evidence.is_empty() {
+                remembered.add(&evidence, found.iter().map(String::as_str));
+            }
+        }
+    }
+    Ok(vec![(OURS, ours.figures()), (MEMORY, remembered.figures()), (PLAIN, theirs.figures())])
 }
 
 fn source(analyzer: &mut Analyzer, id: &str, texts: Vec<String>) -> Result<NewSource, Box<dyn Error>> {

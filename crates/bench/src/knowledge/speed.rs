@@ -95,7 +95,7 @@ fn plain_copy(
 }
 
 /// Returns the median and the 95th percentile of searches.
-fn times(
+pub(super) fn times(
     queries: &[String],
     mut search: impl FnMut(&str) -> Result<usize, Box<dyn Error>>,
 ) -> Result<(Duration, Duration), Box<dyn Error>> {

@@ -89,7 +89,7 @@ impl Retriever for Given {
 }
 
 #[derive(Debug)]
-struct TestNames;
+pub(crate) struct TestNames;
 
 impl Names for TestNames {
     fn next(&self) -> String {
@@ -121,7 +121,7 @@ impl Time for TestTime {
 }
 
 pub(crate) struct Stage {
-    store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) thread: Thread,
 }
 

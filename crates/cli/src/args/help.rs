@@ -66,6 +66,18 @@ Examples:
 
 A folder `knowledge/NAME` of the project is a base by itself: only its files change it.";
 
+pub(super) const MEMORY: &str = "\
+Examples:
+  contexture memory list
+  contexture memory list --user ada --proposed
+  contexture memory search 'When are the invoices due?' --user ada
+  contexture memory forget m-1f0c --user ada --dry-run
+  contexture memory export --user ada > ada.jsonl
+
+A memory belongs to a namespace: any of `--user`, `--agent` and `--custom`. `list` without one lists
+the namespaces. What is forgotten is not learnt again from older turns; the turns themselves stay in
+their sessions.";
+
 pub(super) const KNOWLEDGE_ADD: &str = "\
 Examples:
   contexture knowledge add handbook docs/
@@ -74,6 +86,14 @@ Examples:
 The id of a document is its path within the folder that is given, or the name of a file that is
 given itself. What has not changed is left alone; a run that was stopped continues where it was.
 In folders, files that are no text are left out with a reason.";
+
+pub(super) const SKILLS: &str = "\
+Examples:
+  contexture skills list
+  contexture skills check --json
+  contexture skills route 'I want my money back'
+
+Skills are folders with a SKILL.md, in skills/, in .agents/skills/ and where `[skills] paths` says.";
 
 pub(super) const COMPACT: &str = "\
 Examples:
@@ -179,6 +199,13 @@ Examples:
   contexture sessions show support-1 --view all --json | jq '.[-1]'
 
 `history` is what the model sees, `client` what a user interface shows, `all` the whole log.";
+
+pub(super) const SESSIONS_EVENT: &str = "\
+Examples:
+  contexture sessions event support-1 --name deploy.finished --text 'Version 7 is live.'
+  contexture sessions event support-1 --name order.shipped --text - --key order-17 < notice.txt
+
+While a turn runs, the command waits for its end. A suspended turn goes on waiting.";
 
 pub(super) const SESSIONS_ARCHIVES: &str = "\
 Examples:

@@ -4,8 +4,10 @@ mod flow;
 mod help;
 mod keys;
 mod knowledge;
+mod memory;
 mod serve;
 mod sessions;
+mod skills;
 mod talk;
 
 use std::ffi::OsString;
@@ -25,8 +27,13 @@ pub(crate) use flow::{
 };
 pub(crate) use keys::{AuditArgs, KeysArgs, KeysCommand, NewKeyArgs};
 pub(crate) use knowledge::{KnowledgeArgs, KnowledgeCommand};
+pub(crate) use memory::{LayerName, MemoryArgs, MemoryCommand};
 pub(crate) use serve::ServeArgs;
-pub(crate) use sessions::{ArchivesArgs, SessionsArgs, SessionsCommand, ShowArgs, StoreArgs, ViewArg};
+pub(crate) use sessions::{
+    ArchivesArgs, ArtifactAddArgs, ArtifactsCommand, EventArgs, SessionsArgs, SessionsCommand, ShowArgs,
+    StoreArgs, ViewArg,
+};
+pub(crate) use skills::{SkillsArgs, SkillsCommand};
 pub(crate) use talk::{ChatArgs, CompactArgs, RunArgs, TalkArgs};
 
 /// Composes what a language model sees, and shows why it looks like that.
@@ -100,6 +107,12 @@ pub(crate) enum Command {
     /// Look after knowledge bases: add files, list, search, show, remove, reindex.
     #[command(after_help = help::KNOWLEDGE)]
     Knowledge(KnowledgeArgs),
+    /// List and check the skills of the project, and show which of them a sentence finds.
+    #[command(after_help = help::SKILLS)]
+    Skills(SkillsArgs),
+    /// Look after what agents remember: list, search, show, approve, forget, audit, export, import.
+    #[command(after_help = help::MEMORY)]
+    Memory(MemoryArgs),
     /// Serve the project over HTTP: sessions, turns, events, and an endpoint for OpenAI clients.
     #[command(after_help = help::SERVE)]
     Serve(ServeArgs),

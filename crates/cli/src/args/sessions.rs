@@ -47,6 +47,11 @@ pub(crate) enum SessionsCommand {
         #[arg(long, value_name = "THREAD")]
         thread: Option<String>,
     },
+    /// Append a system event: a durable fact that the model reads from its next turn on.
+    #[command(after_help = help::SESSIONS_EVENT)]
+    Event(EventArgs),
+    /// List, show, add and delete the artifacts of a session.
+    Artifacts(ArtifactsArgs),
     /// Write a session down as JSON lines.
     Export {
         /// The session.
@@ -122,6 +127,91 @@ pub(crate) struct ShowArgs {
     /// An isolated thread of the session; by default its main one.
     #[arg(long, value_name = "THREAD")]
     pub(crate) thread: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EventArgs {
+    /// The session.
+    #[arg(value_name = "SESSION")]
+    pub(crate) id: String,
+    /// The event's name, such as `deploy.finished`.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: String,
+    /// What the model reads; `-` for standard input.
+    #[arg(long, value_name = "TEXT|-")]
+    pub(crate) text: String,
+    /// Data for the application, as JSON. The model does not read it.
+    #[arg(long, value_name = "JSON")]
+    pub(crate) data: Option<String>,
+    /// A name for the write: repeating it writes nothing.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Fail instead of waiting when a turn is running.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// An isolated thread of the session; by default its main one.
+    #[arg(long, value_name = "THREAD")]
+    pub(crate) thread: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ArtifactsArgs {
+    #[command(subcommand)]
+    pub(crate) command: ArtifactsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ArtifactsCommand {
+    /// List the artifacts of a session.
+    List {
+        /// The session.
+        id: String,
+    },
+    /// Show the text of an artifact.
+    Show {
+        /// The session.
+        id: String,
+        /// The artifact.
+        name: String,
+        /// The version; by default the newest.
+        #[arg(long, value_name = "N")]
+        version: Option<u64>,
+    },
+    /// Add an artifact, or a version of one.
+    Add(ArtifactAddArgs),
+    /// Delete an artifact.
+    Delete {
+        /// The session.
+        id: String,
+        /// The artifact.
+        name: String,
+        /// Only if this is its newest version.
+        #[arg(long, value_name = "N")]
+        expected: Option<u64>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ArtifactAddArgs {
+    /// The session.
+    pub(crate) id: String,
+    /// The artifact, such as `plan.md`.
+    pub(crate) name: String,
+    /// The file with its text; `-` for standard input.
+    #[arg(value_name = "FILE|-")]
+    pub(crate) file: String,
+    /// What people call it.
+    #[arg(long)]
+    pub(crate) title: Option<String>,
+    /// Its media type.
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) media_type: Option<String>,
+    /// What it holds, for the catalogue that the model reads.
+    #[arg(long)]
+    pub(crate) summary: Option<String>,
+    /// Only if this is its newest version; 0 if there must be none.
+    #[arg(long, value_name = "N")]
+    pub(crate) expected: Option<u64>,
 }
 
 #[derive(Debug, Args)]

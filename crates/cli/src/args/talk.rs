@@ -26,6 +26,9 @@ pub(crate) struct TalkArgs {
     /// Approve every tool call that asks for it.
     #[arg(long, help_heading = "Model")]
     pub(crate) yes: bool,
+    /// A skill to load; one that is active stays as it is. Can be repeated.
+    #[arg(long = "skill", value_name = "NAME", help_heading = "Conversation")]
+    pub(crate) skills: Vec<String>,
     /// The session, made if it is not there.
     #[arg(long, value_name = "ID", help_heading = "Conversation")]
     pub(crate) session: Option<String>,
@@ -60,7 +63,7 @@ pub(crate) struct RunArgs {
     /// Decide about a tool call that waits in the session, and go on with its turn: the approval's id and its token, as
     /// `--json` or `--events` printed them.
     #[arg(long, num_args = 2, value_names = ["APPROVAL", "TOKEN"], requires = "session", help_heading = "Conversation")]
-    #[arg(conflicts_with_all = ["user", "key", "blocks", "reminders", "refresh"])]
+    #[arg(conflicts_with_all = ["user", "key", "blocks", "reminders", "refresh", "skills"])]
     pub(crate) decide: Vec<String>,
     /// Deny the call, with a reason for the model, instead of approving it.
     #[arg(long, value_name = "REASON", num_args = 0..=1, default_missing_value = "", requires = "decide")]

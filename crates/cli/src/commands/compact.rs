@@ -29,6 +29,7 @@ pub(super) fn run(args: CompactArgs, globals: &Globals) -> Result<Reply, Failure
         max_tokens: None,
         temperature: None,
         thinking: false,
+        skills: Vec::new(),
         yes: false,
         session: Some(id.clone()),
         store,

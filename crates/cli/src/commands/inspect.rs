@@ -275,7 +275,7 @@ pub(super) fn slot_style(slot: &str) -> Style {
         "system" => GREEN,
         "tags" => CYAN,
         "history" | "provider" => BLUE,
-        "user" | "envelope" | "in_flight" => YELLOW,
+        "user" | "envelope" | "reminders" | "in_flight" => YELLOW,
         _ => PLAIN,
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn run(args: &LintArgs, globals: &Globals, screen: Screen) -> Result<
 }
 
 /// Formats the findings, grouped by file.
-fn page(findings: &[Lint], dir: &Path, screen: Screen) -> String {
+pub(super) fn page(findings: &[Lint], dir: &Path, screen: Screen) -> String {
     let mut blocks = Vec::new();
     for of_file in findings.chunk_by(|one, other| one.file == other.file) {
         let places: Vec<String> = of_file.iter().map(|it| format!("{}:{}", it.line, it.column)).collect();

@@ -13,12 +13,14 @@ mod inspect;
 mod keys;
 mod knowledge;
 mod lint;
+mod memory;
 mod prompts;
 mod render;
 mod resolve;
 mod run;
 mod serve;
 mod sessions;
+mod skills;
 mod tokens;
 mod window;
 mod wire;
@@ -48,6 +50,8 @@ pub(crate) fn run(cli: Cli, screen: Screen) -> Result<Reply, Failure> {
         Command::Flow(args) => flow::run(&args, &globals, screen),
         Command::Sessions(args) => sessions::run(&args, &globals, screen),
         Command::Knowledge(args) => knowledge::run(&args, &globals, screen),
+        Command::Skills(args) => skills::run(&args, &globals, screen),
+        Command::Memory(args) => memory::run(&args, &globals, screen),
         Command::Serve(args) => serve::run(&args, &globals),
         Command::Keys(args) => keys::run(&args, &globals, screen),
         Command::Audit(args) => audit::run(&args, &globals, screen),

@@ -110,7 +110,7 @@ async fn thread(stage: &Stage, sessions: &Sessions, id: Option<&SessionId>) -> R
 /// Whether a prompt has a text for the user turn.
 fn says_something(prompt: &Prompt) -> bool {
     let it = prompt.definition();
-    it.prompt.is_some() || !it.user.is_empty() || !it.messages.is_empty()
+    it.prompt.is_some() || !it.user.is_empty() || !it.messages.is_empty() || it.user_message.is_some()
 }
 
 fn reply(played: &Played, form: Form, is_kept: bool) -> Reply {

@@ -35,7 +35,7 @@ pub(crate) async fn provide_existing(project: &Project, place: &Place) -> Result
         Place::Sqlite(path) => path.exists(),
         Place::Postgres(_) => true,
     };
-    if project.knowledge().is_empty() {
+    if project.knowledge().is_empty() && !project.asks_servers() {
         return Ok(());
     }
     if !exists {

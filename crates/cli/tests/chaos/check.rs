@@ -31,10 +31,18 @@ pub(crate) async fn check(user: &User) -> Vec<String> {
 }
 
 async fn items(user: &User) -> Vec<Value> {
-    let url = user.url(&format!("/{}/items?view=all&limit=10000", user.session)).await;
-    let text = user.http.get(url).send().await.unwrap().text().await.unwrap();
-    let document: Value = serde_json::from_str(&text).unwrap();
-    document["items"].as_array().cloned().unwrap_or_default()
+    for _ in 0..PATIENCE {
+        let url = user.url(&format!("/{}/items?view=all&limit=10000", user.session)).await;
+        let text = user.http.get(url).send().await.unwrap().text().await.unwrap();
+        let document: Value = serde_json::from_str(&text).unwrap();
+        if let Some(items) = document["items"].as_array() {
+            return items.clone();
+        }
+        // An instance may not have got over the last outage of the database.
+        eprintln!("{}: {document}", user.session);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    panic!("the items of {} can't be read", user.session);
 }
 
 /// Reads all events there are: until nothing more comes for a while.
@@ -86,8 +94,18 @@ pub(crate) fn of_items(items: &[Value]) -> Vec<String> {
         items.iter().filter(is_behind).map(|it| format!("item {} is behind its turn's end", it["seq"])),
     );
     let uneven = marks.iter().filter(|(_, it)| **it != (1, 1));
-    wrong.extend(uneven.map(|(turn, it)| format!("t{turn} begins and ends {it:?} times")));
+    wrong.extend(uneven.map(|(turn, it)| {
+        let told: Vec<String> = items.iter().filter(|it| turn_no(it) == *turn).map(told_item).collect();
+        format!("t{turn} begins and ends {it:?} times: {}", told.join(", "))
+    }));
     wrong
+}
+
+/// Returns an item in a few words, for a person who looks for the cause.
+fn told_item(item: &Value) -> String {
+    let (kind, at) = (item["kind"].as_str().unwrap_or_default(), &item["at"]);
+    let change = item["body"].get("change").map(Value::to_string).unwrap_or_default();
+    format!("{} {kind} {at} {change}", seq_of(item))
 }
 
 fn seq_of(item: &Value) -> u64 {

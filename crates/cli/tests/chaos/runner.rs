@@ -13,8 +13,9 @@ use crate::cluster::Places;
 use crate::ears::Ears;
 use crate::user::answer_to;
 
-/// How long something may take that nothing disturbs any more: a few leases, and a machine that is busy.
-pub(crate) const LAST_PATIENCE: Duration = Duration::from_secs(90);
+/// How long something may take that nothing disturbs any more: a few leases, and a machine so busy that its database takes
+/// a minute to stop.
+pub(crate) const LAST_PATIENCE: Duration = Duration::from_secs(180);
 
 /// Asks and answers for ever.
 pub(crate) const CHAT: &str = "

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::cluster::Places;
 use crate::dice::Dice;
+use crate::runner::LAST_PATIENCE;
 
-/// How long a request may take, and how long a turn that nothing disturbs any more.
+/// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-const LAST_PATIENCE: Duration = Duration::from_secs(90);
 
 /// Returns what the model says to something.
 pub(crate) fn answer_to(asked: &str) -> String {

@@ -1,8 +1,5 @@
 //! The example flows, run from the command line as a reader would.
 
-use std::fs;
-use std::path::Path;
-
 use contexture_wire::Dialect;
 use serde_json::json;
 
@@ -12,17 +9,7 @@ const OPENAI: Dialect = Dialect::Openai;
 
 /// The examples, with a model that says these things one after the other.
 fn served<'a>(texts: impl IntoIterator<Item = &'a str>) -> Served {
-    let served = Served::new(OPENAI, texts.into_iter().map(|it| says(OPENAI, it)));
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/flows");
-    for folder in ["flows", "prompts"] {
-        for file in fs::read_dir(examples.join(folder)).expect("the examples are there") {
-            let path = file.expect("it can be listed").path();
-            let name = path.file_name().and_then(|it| it.to_str()).expect("it has a name");
-            let text = fs::read_to_string(&path).expect("it can be read");
-            served.folder.write(&format!("{folder}/{name}"), &text);
-        }
-    }
-    served
+    Served::example("flows", "", texts.into_iter().map(|it| says(OPENAI, it)))
 }
 
 #[test]

@@ -111,26 +111,12 @@ fn the_sources_of_an_answer_are_listed_below_it() {
     assert_eq!(document["citations"][0]["chunk"], "shop:1", "{document}");
 }
 
-/// The shipped example, with a model that says these things one after the other.
-fn handbook(texts: &[&str]) -> Served {
-    let served = Served::new(Dialect::Openai, texts.iter().map(|it| says(Dialect::Openai, it)));
-    let example = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/handbook");
-    for folder in ["prompts", "knowledge/handbook"] {
-        for file in std::fs::read_dir(example.join(folder)).expect("the example is there") {
-            let path = file.expect("it can be listed").path();
-            let name = path.file_name().expect("it has a name").to_string_lossy().into_owned();
-            let text = std::fs::read_to_string(path).expect("it can be read");
-            served.folder.write(&format!("{folder}/{name}"), &text);
-        }
-    }
-    served
-}
-
 #[test]
 fn the_example_answers_from_its_handbook() {
     let wrong = "Refunds take 14 days [handbook:1].";
     let right = "A refund is paid \"within 30 days\" [handbook:1].";
-    let served = handbook(&[wrong, right, "Shipping costs 4.90 euros."]);
+    let answers = [wrong, right, "Shipping costs 4.90 euros."].map(|it| says(Dialect::Openai, it));
+    let served = Served::example("handbook", "", answers);
     assert_eq!(served.run(&["lint"]).code, Some(0));
     let args = ["run", "answer", "--model", "mock/m-1", "--user", "How long do refunds take?"];
     let run = served.run(&args);

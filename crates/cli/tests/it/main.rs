@@ -1,5 +1,6 @@
 //! Runs the built program in temporary folders.
 
+mod assistant;
 mod cases;
 mod chat;
 mod commands;
@@ -12,6 +13,7 @@ mod flow_runs;
 mod judge;
 mod knowledge;
 mod local;
+mod memory;
 mod pages;
 mod readme;
 mod run;
@@ -19,6 +21,7 @@ mod serve;
 mod served;
 mod serving;
 mod sessions;
+mod skills;
 mod telemetry;
 #[cfg(unix)]
 mod terminal;

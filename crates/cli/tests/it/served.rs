@@ -1,5 +1,8 @@
 //! A model that follows a script, on a real HTTP server, and a project that calls it.
 
+use std::fs;
+use std::path::Path;
+
 use contexture_message::{Answer, Part, ToolCall};
 use contexture_mockmodel::{MockModel, Received, Reply};
 use contexture_wire::Dialect;
@@ -7,6 +10,8 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use crate::{Folder, Run};
+
+const CONFIG: &str = "contexture.toml";
 
 /// A project, the model that it calls, and the server of its tools. Servers stop when it is dropped.
 pub(crate) struct Served {
@@ -32,9 +37,35 @@ impl Served {
         let model = runtime.block_on(MockModel::start(replies));
         let tools = runtime.block_on(MockModel::start(of_tools));
         let folder = Folder::new([("prompts/p.md", "You are brief.")]);
-        let (name, url) = (dialect.as_str(), model.url());
-        folder.write("contexture.toml", &config(&format!("dialect = \"{name}\"\nbase_url = \"{url}/v1\"")));
+        folder.write(CONFIG, &config_of(dialect, model.url()));
         Self { folder, model, tools, _runtime: runtime }
+    }
+
+    /// Serves replies of the model, and a shipped example beside the prompt `p`. The example's own configuration is
+    /// replaced, except for what follows `more`.
+    pub(crate) fn example(name: &str, more: &str, replies: impl IntoIterator<Item = Reply>) -> Self {
+        let served = Self::new(Dialect::Openai, replies);
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
+        served.copy(&example, "");
+        if !more.is_empty() {
+            let config = fs::read_to_string(example.join(CONFIG)).expect("the example has a configuration");
+            let (_, kept) = config.split_once(more).expect("the configuration has this part");
+            let ours = config_of(Dialect::Openai, served.model.url());
+            served.folder.write(CONFIG, &format!("{ours}{more}{kept}"));
+        }
+        served
+    }
+
+    fn copy(&self, from: &Path, to: &str) {
+        for file in fs::read_dir(from).expect("the folder can be listed") {
+            let path = file.expect("it can be listed").path();
+            let name = format!("{to}{}", path.file_name().expect("it has a name").to_string_lossy());
+            if path.is_dir() {
+                self.copy(&path, &format!("{name}/"));
+            } else if name != CONFIG {
+                self.folder.write(&name, &fs::read_to_string(&path).expect("it can be read"));
+            }
+        }
     }
 
     /// Adds a prompt `shop` with a tool that is an HTTP call.
@@ -67,6 +98,10 @@ impl Served {
     }
 }
 
+fn config_of(dialect: Dialect, url: &str) -> String {
+    config(&format!("dialect = \"{}\"\nbase_url = \"{url}/v1\"", dialect.as_str()))
+}
+
 /// A configuration with one provider, `mock`, and its model as the default.
 pub(crate) fn config(provider: &str) -> String {
     format!(
@@ -81,8 +116,12 @@ pub(crate) fn says(dialect: Dialect, text: &str) -> Reply {
 
 /// The model calls `find_order`.
 pub(crate) fn calls(dialect: Dialect, number: u32) -> Reply {
-    let arguments = json!({ "number": number });
-    let call = ToolCall { id: format!("c{number}"), name: "find_order".to_owned(), arguments };
+    calls_tool(dialect, &format!("c{number}"), "find_order", json!({ "number": number }))
+}
+
+/// The model calls a tool.
+pub(crate) fn calls_tool(dialect: Dialect, id: &str, name: &str, arguments: Value) -> Reply {
+    let call = ToolCall { id: id.to_owned(), name: name.to_owned(), arguments };
     Reply::answer(dialect, &Answer::parts(vec![Part::ToolCall(call)]))
 }
 

@@ -306,3 +306,41 @@ fn what_the_model_reads_is_shown_with_the_configured_window() {
     assert_eq!(shown("1", &[]), r#""t3""#);
     assert_eq!(shown("2", &["--limit", "9"]), r#""t2" "t3""#, "no limit shows more than the window");
 }
+
+#[test]
+fn an_event_is_appended_once_by_its_key() {
+    let folder = stored();
+    let event =
+        ["event", "support-1", "--name", "refund.paid", "--text", "The refund was paid.", "--key", "r1"];
+    assert_eq!(document(&folder, &event)["appended"], true);
+    assert_eq!(document(&folder, &event)["appended"], false);
+    let shown = sessions(&folder, &["show", "support-1"]).shown();
+    assert_eq!(shown.matches("The refund was paid.").count(), 1, "{shown}");
+    let forged = ["event", "support-1", "--name", "memory.x", "--text", "x"];
+    assert_eq!(error(&folder, &forged), (Some(2), "usage".to_owned()));
+    let missing = ["event", "none", "--name", "x", "--text", "x"];
+    assert_eq!(error(&folder, &missing).0, Some(2));
+}
+
+#[test]
+fn artifacts_are_added_shown_and_exported_with_their_session() {
+    let folder = stored();
+    folder.write("plan.md", "# Plan\n");
+    let add =
+        ["artifacts", "add", "support-1", "plan.md", "plan.md", "--summary", "What to do", "--expected", "0"];
+    assert_eq!(document(&folder, &add)["version"], 1);
+    assert_eq!(error(&folder, &add), (Some(3), "version_conflict".to_owned()));
+    folder.write("plan.md", "# Plan B\n");
+    sessions(&folder, &["artifacts", "add", "support-1", "plan.md", "plan.md"]);
+    let export = sessions(&folder, &["export", "support-1", "--out", "copy.jsonl"]);
+    assert_eq!(export.code, Some(0));
+    sessions(&folder, &["import", "copy.jsonl", "--as", "copy"]);
+    for session in ["support-1", "copy"] {
+        let listed = document(&folder, &["artifacts", "list", session]);
+        assert_eq!((&listed[0]["summary"], &listed[0]["versions"]), (&json!("What to do"), &json!([1, 2])));
+        let shown = document(&folder, &["artifacts", "show", session, "plan.md", "--version", "1"]);
+        assert_eq!(shown["text"], "# Plan\n");
+    }
+    sessions(&folder, &["artifacts", "delete", "copy", "plan.md"]);
+    assert_eq!(error(&folder, &["artifacts", "show", "copy", "plan.md"]).1, "not_found");
+}

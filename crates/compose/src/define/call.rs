@@ -1,6 +1,6 @@
 //! What an author's functions can read while a prompt is resolved, and how they are run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -21,10 +21,17 @@ pub struct Scope {
     pub session: Option<String>,
     /// The tenant's id.
     pub tenant: Option<String>,
+    /// The thread's id, if the pass is for one. Templates do not see it.
+    #[serde(skip)]
+    pub thread: Option<String>,
     /// The user's id.
     pub user: Option<String>,
     /// The time of the request, RFC 3339. The caller passes it in: the engine has no clock.
     pub now: Option<String>,
+    /// The values of the prompt's capabilities, by name: templates read `ctx.cap.<name>`. The engine fills it in; what a
+    /// caller passes in is not used.
+    #[serde(skip)]
+    pub cap: BTreeMap<String, Value>,
 }
 
 /// One pass, as functions, predicates and contributors see it. Cheap to clone.
@@ -43,14 +50,14 @@ pub struct Call {
     held_blocks: Arc<BTreeSet<String>>,
     conversation: Arc<[Turn]>,
     user_text: Arc<str>,
+    frozen: Arc<BTreeMap<String, Arc<str>>>,
 }
 
 impl Call {
     /// Returns the call for one pass.
     pub fn new(input: Input, scope: Scope, config: Value) -> Self {
-        let ctx = json!({
-            "session": scope.session, "tenant": scope.tenant, "user": scope.user, "now": scope.now,
-        });
+        let scope = Scope { cap: BTreeMap::new(), ..scope };
+        let ctx = variables(&scope);
         Self {
             input,
             scope: Arc::new(scope),
@@ -61,6 +68,7 @@ impl Call {
             held_blocks: Arc::default(),
             conversation: Arc::default(),
             user_text: Arc::from(""),
+            frozen: Arc::default(),
         }
     }
 
@@ -75,6 +83,16 @@ impl Call {
     /// or else the prompt's own user text. Like the [conversation](Self::conversation), it has to be asked for.
     pub fn user_text(&self) -> &str {
         &self.user_text
+    }
+
+    /// Returns the body of a block of the frozen prefix as the thread keeps it, by the name of its tag. Nothing, if this
+    /// pass evaluates the block. Like the [conversation](Self::conversation), it has to be asked for.
+    pub fn frozen_block(&self, name: &str) -> Option<&str> {
+        self.frozen.get(name).map(|it| &**it)
+    }
+
+    pub(crate) fn with_frozen(self, frozen: BTreeMap<String, Arc<str>>) -> Self {
+        Self { frozen: Arc::new(frozen), ..self }
     }
 
     /// Returns whether the running turn was recorded with its envelope, so that text for the envelope is left out. A
@@ -115,6 +133,16 @@ impl Call {
         Self { is_first_turn: n_turns == 0, ..self }
     }
 
+    /// Returns the call with the values of further capabilities.
+    pub(crate) fn with_capabilities(&self, values: BTreeMap<String, Value>) -> Self {
+        if values.is_empty() {
+            return self.clone();
+        }
+        let mut scope = (*self.scope).clone();
+        scope.cap.extend(values);
+        Self { ctx: Arc::new(variables(&scope)), scope: Arc::new(scope), ..self.clone() }
+    }
+
     pub(crate) fn with_input(&self, input: Input) -> Self {
         Self { input, ..self.clone() }
     }
@@ -144,6 +172,17 @@ impl Call {
         let config = RenderConfig { mode: Mode::Strict, partials, now, ..RenderConfig::default() };
         render(&Globals::new(&variables), &config)
     }
+}
+
+/// Returns what templates see as `ctx`.
+fn variables(scope: &Scope) -> Value {
+    let mut ctx = json!({
+        "session": scope.session, "tenant": scope.tenant, "user": scope.user, "now": scope.now,
+    });
+    if !scope.cap.is_empty() {
+        ctx["cap"] = json!(scope.cap);
+    }
+    ctx
 }
 
 /// Runs an author's function and turns a panic into an error.

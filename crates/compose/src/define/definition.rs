@@ -1,6 +1,6 @@
 //! The definition of a prompt as a whole.
 
-use contexture_history::{Limit, Transforms};
+use contexture_history::{Limit, Transforms, Visibility};
 use contexture_message::{Settings, ToolChoice};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,11 @@ pub struct Definition {
     pub prompt: Option<Text>,
     /// This turn's user messages, resolved for each call. If they differ from what the user says, they come after it.
     pub user: Vec<UserMessage>,
+    /// The text that becomes the user's message of a turn whose request brings no text of the user, such as an input.
+    /// Unlike [`user`](Self::user), it is recorded as what the user said.
+    pub user_message: Option<Text>,
+    /// Which views include what its turns say; by default all.
+    pub visibility: Option<Visibility>,
     /// The prompt's own list of messages.
     pub messages: Messages,
     /// The context slot: array and object forms may be mixed.

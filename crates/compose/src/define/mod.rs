@@ -21,12 +21,13 @@ pub(crate) use call::{catch_panic, catch_panic_in};
 pub use condition::{Predicate, Selector};
 pub use definition::{Definition, HistoryConfig};
 pub use entry::{
-    Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Branch, Context, ContextProvider,
-    ContextSource, Contribution, Contributor, ConversationUse, Declaration, Entry, FnContributor,
-    InlineBlock, Match, MatchBuilder, OnError, Piece, Placement, Profile, Rank, When, contributor,
-    injectable, matching, provider, when,
+    Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Branch, Capability,
+    CapabilityBuilder, CapabilityVariant, Context, ContextProvider, ContextSource, Contribution, Contributor,
+    ConversationUse, DEFAULT_PRESET, Declaration, Entry, FnContributor, InlineBlock, Joint, JointPart, Match,
+    MatchBuilder, OnError, Piece, Placement, Profile, Rank, When, contributor, injectable, matching,
+    provider, when,
 };
-pub(crate) use entry::{ContextParts, ProviderParts};
+pub(crate) use entry::{CapabilityParts, ContextParts, ProviderParts};
 pub use input::{Input, InputPolicy};
 pub use messages::{MessageText, Messages, MessagesFunction, UserMessage, UserPart};
 pub use schema::Schema;

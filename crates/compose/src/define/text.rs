@@ -160,6 +160,11 @@ impl Text {
         paths
     }
 
+    /// Returns the text for a call.
+    pub async fn resolve(&self, call: &Call) -> Result<String, BoxError> {
+        self.evaluate(call).wait_original().await
+    }
+
     /// Returns the text immediately if it can be computed synchronously, or else a future.
     pub(crate) fn evaluate(&self, call: &Call) -> Evaluated {
         match &self.0 {
@@ -267,7 +272,7 @@ impl TemplateText {
 
 fn variable_volatility(variable: &Variable) -> Volatility {
     match variable.path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["ctx", "session" | "tenant" | "user", ..] | ["config", "model" | "provider", ..] => {
+        ["ctx", "session" | "tenant" | "user" | "cap", ..] | ["config", "model" | "provider", ..] => {
             Volatility::Conversation
         }
         _ => Volatility::Turn,

@@ -151,7 +151,7 @@ impl TagValue {
     }
 
     /// Runs all functions and texts in the value concurrently and returns plain JSON.
-    pub(crate) fn evaluate<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Value, BoxError>> {
+    pub fn resolve<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Value, BoxError>> {
         match self {
             TagValue::Json(value) => std::future::ready(Ok(value.clone())).boxed(),
             TagValue::Text(text) => {
@@ -159,13 +159,13 @@ impl TagValue {
             }
             TagValue::Function(function) => (function.0)(call.clone()),
             TagValue::Object(values) => async move {
-                let each = values.values().map(|it| it.evaluate(call));
+                let each = values.values().map(|it| it.resolve(call));
                 let done = futures_util::future::try_join_all(each).await?;
                 Ok(Value::Object(values.keys().cloned().zip(done).collect::<Map<_, _>>()))
             }
             .boxed(),
             TagValue::List(values) => {
-                futures_util::future::try_join_all(values.iter().map(|it| it.evaluate(call)))
+                futures_util::future::try_join_all(values.iter().map(|it| it.resolve(call)))
                     .map(|it| it.map(Value::Array))
                     .boxed()
             }

@@ -65,8 +65,9 @@ impl Contributor for BlockContributor {
     }
 
     fn declare(&self) -> Declaration {
-        let BlockDefinition { ttl, deadline, on_error, order, .. } = &*self.block;
+        let BlockDefinition { ttl, deadline, on_error, order, priority, .. } = &*self.block;
         let profile = Profile {
+            priority: *priority,
             placement: placement(&self.block),
             rank: Rank { order: *order, name: self.name.to_string() },
             volatility: Some(volatility(&self.block)),
@@ -226,6 +227,8 @@ fn volatility(block: &BlockDefinition) -> Volatility {
         // The block is rendered for each request, so its volatility depends on what it reads.
         (Placement::System, BlockBody::Static(text)) => Text::volatility(text),
         (Placement::System, BlockBody::Dynamic(_)) => Volatility::Turn,
-        (Placement::SystemLast | Placement::User | Placement::FirstUser, _) => Volatility::Turn,
+        (Placement::SystemLast | Placement::User | Placement::FirstUser | Placement::Reminders, _) => {
+            Volatility::Turn
+        }
     }
 }

@@ -62,7 +62,7 @@ impl ContextContributor {
 
     async fn values(&self, call: &Call) -> Result<Vec<Value>, BoxError> {
         match &self.parts.values {
-            Some(values) => Ok(vec![values.evaluate(call).await?]),
+            Some(values) => Ok(vec![values.resolve(call).await?]),
             None => Ok(Vec::new()),
         }
     }
@@ -98,6 +98,8 @@ impl Contributor for ContextContributor {
             profile: self.profile.clone(),
             family: None,
             conversation: ConversationUse::Nothing,
+            source: None,
+            joint: None,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! checked here, and all faults are reported together. Nothing runs yet.
 
 mod block;
+mod capability;
 mod context;
 mod node;
 mod provider;
@@ -12,24 +13,27 @@ mod schema;
 mod tags;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
 use self::block::{block_name, block_stamp};
 pub(crate) use self::block::{frozen_block, lower_inline};
+pub(crate) use self::capability::Capabilities;
+pub use self::capability::CapabilityInfo;
 use self::context::{ContextContributor, inferred_volatility};
 use self::node::LoweredEntry;
 pub(crate) use self::node::{Choice, Item, Node, Pick, Stability};
 pub(crate) use self::provider::{frozen_messages, lower_providers, messages_to_freeze};
 pub(crate) use self::schema::{InputSchema, OwnedSchema};
 use self::tags::{Sketch, tag_faults};
-use crate::define::ContextParts;
+use crate::define::{CapabilityParts, ContextParts};
 use crate::segment::{EntryKind, SharedTool, Volatility};
 use crate::tags::block_tag_name;
 use crate::{
-    Branch, Contributor, ConversationUse, Declaration, Definition, Entry, Error, ErrorKind, Priority, Source,
+    Branch, Context, Contributor, ConversationUse, Declaration, Definition, Entry, Error, ErrorKind,
+    Priority, Source,
 };
 
 /// Why an entry under a condition was excluded.
@@ -46,6 +50,7 @@ pub(crate) struct Compiled {
     pub(crate) items: Vec<Item>,
     pub(crate) input: InputSchema,
     pub(crate) tools: Vec<SharedTool>,
+    pub(crate) capabilities: Capabilities,
     /// The places of entries that have an id.
     places: HashMap<Source, String>,
 }
@@ -71,7 +76,7 @@ pub(crate) fn lower(definition: Definition) -> Result<Compiled, Error> {
     compile(definition).map_err(|err| err.or_at(at))
 }
 
-fn compile(definition: Definition) -> Result<Compiled, Error> {
+fn compile(mut definition: Definition) -> Result<Compiled, Error> {
     let (prompt, overrides) = (definition.id.clone(), definition.overrides.clone());
     let mut lowering = Lowering { prompt, overrides, ..Lowering::default() };
     if definition.prompt.is_some() && !definition.user.is_empty() {
@@ -84,6 +89,7 @@ fn compile(definition: Definition) -> Result<Compiled, Error> {
     lowering.schema(&Source::Output, definition.output.as_ref(), &[]);
     let mut items = lowering.entries(&definition.entries, "use", 0);
     items.extend(lowering.providers(&definition.providers, "providers").into_iter().map(Item::Node));
+    let capabilities = lowering.collect_capabilities(&items, &mut definition);
     let tools = lowering.tools(&Source::Prompt, &definition.tools);
     let own_values: Vec<Value> = definition.context.iter().map(crate::TagValue::sketch).collect();
     lowering.errors.extend(tag_faults(&own_values, &items, &lowering.sketches));
@@ -97,7 +103,7 @@ fn compile(definition: Definition) -> Result<Compiled, Error> {
     let mut owners = Vec::from_iter(own.map(|it| (it, true)));
     collect_owners(&items, true, &mut HashSet::new(), &mut owners);
     let input = InputSchema::merge(owners, definition.input.as_ref())?;
-    Ok(Compiled { definition, items, input, tools, places })
+    Ok(Compiled { definition, items, input, tools, capabilities, places })
 }
 
 /// Lowers entries that a contributor returned while a pass was running.
@@ -106,11 +112,12 @@ pub(crate) fn lower_reentered(
     prompt: &str,
     owner: &Source,
     depth: usize,
-) -> Result<Vec<Item>, Error> {
+) -> Result<(Vec<Item>, Capabilities), Error> {
     let mut lowering = Lowering { prompt: prompt.to_owned(), ..Lowering::default() };
     let items = lowering.entries(entries, &owner.notation(), depth);
+    let capabilities = lowering.collect_reentered(&items);
     Error::all(lowering.errors)?;
-    Ok(items)
+    Ok((items, capabilities))
 }
 
 /// Lists the schemas in the tree; the flag says whether an owner is included in every pass.
@@ -162,6 +169,10 @@ struct Lowering {
     ids: HashMap<Source, (usize, String)>,
     /// What is known of the tag values of contexts, by identity.
     sketches: HashMap<usize, Sketch>,
+    /// The capabilities that were lowered, by the identity of their nodes.
+    capabilities: HashMap<usize, Arc<CapabilityParts>>,
+    /// The preset with which each capability is included, and where.
+    presets: HashMap<String, (Option<String>, String)>,
     errors: Vec<Error>,
 }
 
@@ -203,25 +214,7 @@ impl Lowering {
                 Some(Item::Choice(Arc::new(Choice { source, pick, arms })))
             }
             Entry::Context(context) => {
-                let source = entry_source(entry, position);
-                let identity = Arc::as_ptr(&context.parts).addr();
-                let place = context.parts.file.as_deref().unwrap_or(place);
-                let is_gated = context.parts.when.is_some();
-                // An edited file is a different version; the contents of a function are unknown.
-                let stamp = || xxh3_64(format!("{:?}", context.parts).as_bytes());
-                if let Some(values) = &context.parts.values {
-                    self.sketches.entry(identity).or_insert_with(|| values.sketch());
-                }
-                let at = EntryPosition { source, identity, place, depth, is_gated };
-                self.node(at, stamp, |it, source| {
-                    let contributor = it.context(&context.parts, source);
-                    let constant = contributor.constant().map(Arc::new);
-                    LoweredEntry {
-                        stability: constant.map(Stability::Constant),
-                        condition: context.parts.when.clone(),
-                        ..LoweredEntry::new(Arc::new(contributor))
-                    }
-                })
+                self.context_entry(context, entry_source(entry, position), place, depth)
             }
             Entry::Block(block) => {
                 let name = match block_name(&block.0) {
@@ -244,6 +237,7 @@ impl Lowering {
                 };
                 self.node(at, stamp, |it, _| it.block(&block.0, &name))
             }
+            Entry::Capability(it) => self.capability(it, place, depth),
             Entry::Provider(it) => self.provider(it, place, depth),
             Entry::Injectable(it) => {
                 self.function(entry_source(entry, position), Arc::clone(it) as _, place, depth)
@@ -252,6 +246,34 @@ impl Lowering {
                 self.function(entry_source(entry, position), Arc::clone(it), place, depth)
             }
         }
+    }
+
+    /// Lowers a context, which may also be that of a capability.
+    fn context_entry(
+        &mut self,
+        context: &Context,
+        source: Source,
+        place: &str,
+        depth: usize,
+    ) -> Option<Item> {
+        let identity = Arc::as_ptr(&context.parts).addr();
+        let place = context.parts.file.as_deref().unwrap_or(place);
+        let is_gated = context.parts.when.is_some();
+        // An edited file is a different version; the contents of a function are unknown.
+        let stamp = || xxh3_64(format!("{:?}", context.parts).as_bytes());
+        if let Some(values) = &context.parts.values {
+            self.sketches.entry(identity).or_insert_with(|| values.sketch());
+        }
+        let at = EntryPosition { source, identity, place, depth, is_gated };
+        self.node(at, stamp, |it, source| {
+            let contributor = it.context(&context.parts, source);
+            let constant = contributor.constant().map(Arc::new);
+            LoweredEntry {
+                stability: constant.map(Stability::Constant),
+                condition: context.parts.when.clone(),
+                ..LoweredEntry::new(Arc::new(contributor))
+            }
+        })
     }
 
     /// Lowers an entry that is a function.
@@ -306,7 +328,8 @@ impl Lowering {
         let EntryPosition { source, identity, place, depth, is_gated } = at;
         let LoweredEntry { contributor, stability, gate_reason, condition, is_provider } =
             make(self, &source);
-        let Declaration { input, entries, profile, family, conversation } = contributor.declare();
+        let Declaration { input, entries, profile, family, conversation, source: _, joint } =
+            contributor.declare();
         let children = self.entries(&entries, &format!("{place} use"), depth + 1);
         let input = self.schema(&source, input.as_ref(), &self.overrides.clone());
         let is_context = matches!(source, Source::Context(_) | Source::At { kind: EntryKind::Context, .. });
@@ -330,6 +353,8 @@ impl Lowering {
             condition,
             is_provider,
             conversation,
+            joint,
+            last_joined: Mutex::default(),
             input,
             children,
             is_gated,
@@ -396,8 +421,9 @@ fn entry_source(entry: &Entry, position: usize) -> Source {
         },
         Entry::Block(block) => Source::Block(block.0.name.as_str().into()),
         Entry::Provider(it) => Source::Provider(it.name().into()),
+        Entry::Capability(it) => Source::Capability(it.name().into()),
         Entry::Injectable(it) => Source::Injectable(it.id().into()),
-        Entry::Contributor(it) => Source::Contributor(it.id().into()),
+        Entry::Contributor(it) => it.declare().source.unwrap_or_else(|| Source::Contributor(it.id().into())),
         Entry::When(_) => Source::At { kind: EntryKind::When, position },
         Entry::Match(_) => Source::At { kind: EntryKind::Match, position },
         Entry::Nothing => Source::At { kind: EntryKind::Use, position },

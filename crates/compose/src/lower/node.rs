@@ -1,8 +1,9 @@
 //! The lowered tree of entries.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::schema::OwnedSchema;
+use crate::define::Joint;
 use crate::define::{Predicate, Selector};
 use crate::{Contribution, Contributor, ConversationUse, Profile, Source};
 
@@ -34,6 +35,10 @@ pub(crate) struct Node {
     pub(crate) is_provider: bool,
     /// What else it reads of the conversation.
     pub(crate) conversation: ConversationUse,
+    /// How it is joined with others of its kind.
+    pub(crate) joint: Option<Joint>,
+    /// What it was joined to last. Most passes include the same entries.
+    pub(crate) last_joined: Mutex<Option<Joined>>,
     pub(crate) input: Option<Arc<OwnedSchema>>,
     pub(crate) children: Vec<Item>,
     pub(super) is_gated: bool,
@@ -79,10 +84,64 @@ impl Stability {
     }
 }
 
+/// What a node was joined to, and with which others.
+pub(crate) struct Joined {
+    others: Vec<Arc<Node>>,
+    node: Arc<Node>,
+}
+
+impl Joined {
+    fn is_of(&self, others: &[Arc<Node>]) -> bool {
+        self.others.len() == others.len() && self.others.iter().zip(others).all(|(a, b)| Arc::ptr_eq(a, b))
+    }
+}
+
 impl Node {
+    /// Returns the node that this one and others of its kind are joined to, in the place of this one.
+    pub(crate) fn joined_with(&self, others: &[Arc<Node>]) -> Option<Arc<Node>> {
+        let joint = self.joint.as_ref()?;
+        let mut last = self.last_joined.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(joined) = last.as_ref().filter(|it| it.is_of(others)) {
+            return Some(Arc::clone(&joined.node));
+        }
+        let parts = others.iter().filter_map(|it| Some(Arc::clone(&it.joint.as_ref()?.part)));
+        let parts: Vec<_> = std::iter::once(Arc::clone(&joint.part)).chain(parts).collect();
+        let node = Arc::new(self.joined((joint.join)(&parts)));
+        *last = Some(Joined { others: others.to_vec(), node: Arc::clone(&node) });
+        Some(node)
+    }
+
+    fn joined(&self, contributor: Arc<dyn Contributor>) -> Self {
+        Self {
+            source: self.source.clone(),
+            identity: Arc::as_ptr(&contributor).cast::<()>().addr(),
+            place: self.place.clone(),
+            contributor,
+            stamp: self.stamp,
+            stability: Stability::Turn,
+            profile: self.profile.clone(),
+            gate_reason: self.gate_reason,
+            condition: None,
+            is_provider: false,
+            conversation: self.conversation,
+            joint: None,
+            last_joined: Mutex::default(),
+            input: None,
+            children: Vec::new(),
+            is_gated: false,
+            height: self.height,
+            family: self.family.clone(),
+        }
+    }
+
     /// Returns whether it is a contributor or an injectable with a gate, which may read the keys of its own schema.
     pub(crate) fn has_own_gate(&self) -> bool {
         self.is_gated && matches!(self.source, Source::Contributor(_) | Source::Injectable(_))
+    }
+
+    /// Returns whether a condition of its own may exclude it.
+    pub(super) fn is_gated(&self) -> bool {
+        self.is_gated
     }
 
     /// Returns whether it is a prompt block, which contributes only text.

@@ -18,4 +18,4 @@ pub use http::{HttpCaller, HttpReply, HttpRequest};
 pub use memo::{ContextMemo, InMemoryMemo, MemoKey, Remembering};
 pub use observe::{Collected, Diagnostics, EngineEvent, Ignore, Sink};
 pub use policy::{AllowAll, DenySources, Policy, PolicyVerdict};
-pub use skills::{FixedSkills, Skill, SkillSource};
+pub use skills::{FixedSkill, FixedSkills, SkillSource, SkillSummary, SkillVersion};

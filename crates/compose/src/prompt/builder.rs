@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use contexture_history::Transform;
+use contexture_history::{Transform, Visibility};
 use contexture_message::{Message, Role, Settings, Tokens, ToolChoice};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -197,6 +197,31 @@ impl<In, Out> PromptBuilder<In, Out> {
     /// Adds a message to the user slot, see [`user`](Self::user).
     pub fn user_message(self, message: UserMessage) -> Self {
         self.with(|it| it.user.push(message))
+    }
+
+    /// Sets the text that becomes the user's message of a turn whose request brings no text of the user. It is recorded
+    /// in the thread as what the user said, so a client sends a text once: as an input.
+    ///
+    /// ```
+    /// # futures::executor::block_on(async {
+    /// use contexture_compose::{Prompt, ResolveOptions, Text};
+    /// use serde_json::json;
+    ///
+    /// let question = || Text::template("{{ input.question }}");
+    /// let prompt = Prompt::builder("ask").said_by_user(question()?).user(question()?).build()?;
+    /// let pass = prompt.resolve(ResolveOptions::new(json!({"question": "Where is it?"}))).await?;
+    /// assert_eq!(pass.request().messages.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn said_by_user(self, text: impl Into<Text>) -> Self {
+        self.with(|it| it.user_message = Some(text.into()))
+    }
+
+    /// Sets which views include what its turns say. A turn that is not part of the history is read by the model while
+    /// it runs, and not by later turns.
+    pub fn visibility(self, visibility: Visibility) -> Self {
+        self.with(|it| it.visibility = Some(visibility))
     }
 
     /// Adds a message to the prompt's own list.

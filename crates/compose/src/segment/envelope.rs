@@ -7,13 +7,13 @@ use contexture_history::{Envelope, EnvelopeTag, envelope_parts};
 use contexture_message::{Evidence, Message, Part, Role};
 
 /// Returns the envelope with these pieces, each on separate lines, and with this evidence.
-pub(crate) fn envelope(pieces: &[&str], evidence: Vec<Evidence>) -> Envelope {
-    Envelope { tag: EnvelopeTag::SystemContext, text: pieces.join("\n"), evidence }
+pub(crate) fn envelope(tag: EnvelopeTag, pieces: &[&str], evidence: Vec<Evidence>) -> Envelope {
+    Envelope { tag, text: pieces.join("\n"), evidence }
 }
 
-/// Returns the text of the envelope with these pieces.
-pub(crate) fn envelope_text(pieces: &[&str]) -> String {
-    envelope_parts(&envelope(pieces, Vec::new()))
+/// Returns the text of an envelope with these pieces.
+pub(crate) fn envelope_text(tag: EnvelopeTag, pieces: &[&str]) -> String {
+    envelope_parts(&envelope(tag, pieces, Vec::new()))
         .into_iter()
         .filter_map(|it| if let Part::Text { text, .. } = it { Some(text) } else { None })
         .collect()

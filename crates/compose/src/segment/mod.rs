@@ -107,6 +107,8 @@ pub enum Slot {
     User,
     /// A piece of the hidden envelope of this turn's user message.
     Envelope,
+    /// A reminder behind this turn's user message, in an envelope of its own.
+    Reminders,
     /// The messages of this turn so far.
     InFlight,
 }
@@ -115,6 +117,11 @@ impl Slot {
     /// Returns whether it belongs to the composed system message.
     pub fn is_system(self) -> bool {
         matches!(self, Slot::System | Slot::Tags | Slot::Section | Slot::SystemEnd | Slot::SystemLast)
+    }
+
+    /// Returns whether it belongs to a hidden envelope of this turn's user message.
+    pub(crate) fn is_enclosed(self) -> bool {
+        matches!(self, Slot::Envelope | Slot::Reminders)
     }
 
     /// Returns the name used in explanations.
@@ -128,6 +135,7 @@ impl Slot {
             Slot::History => "history",
             Slot::User => "user",
             Slot::Envelope => "envelope",
+            Slot::Reminders => "reminders",
             Slot::InFlight => "in_flight",
         }
     }

@@ -21,6 +21,10 @@ pub struct Priority(u32);
 impl Priority {
     /// The priority of everything that does not set one.
     pub const DEFAULT: Priority = Priority::whole(50);
+    /// The priority of the index of skills.
+    pub const SKILL_INDEX: Priority = Priority::whole(90);
+    /// The priority of a loaded skill.
+    pub const LOADED_SKILL: Priority = Priority::whole(85);
     /// The priority of turns in the history.
     pub const HISTORY: Priority = Priority::whole(60);
 

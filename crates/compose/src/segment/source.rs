@@ -34,6 +34,8 @@ pub enum Source {
     Injectable(Arc<str>),
     /// A contributor: `contributor:weather`.
     Contributor(Arc<str>),
+    /// A capability: `capability:research`.
+    Capability(Arc<str>),
     /// An adaptation, by its key: `adaptation:openai`.
     Adaptation(Arc<str>),
     /// A transform: `transform:redact`.
@@ -47,6 +49,8 @@ pub enum Source {
         /// The id of the chunk in its base.
         chunk: Arc<str>,
     },
+    /// A skill: `skill:refunds`.
+    Skill(Arc<str>),
     /// An entry without an id, by its position in the author's array: `context[2]`.
     At {
         /// The kind of entry.
@@ -90,7 +94,8 @@ impl Source {
             | Source::Block(id)
             | Source::Provider(id)
             | Source::Injectable(id)
-            | Source::Contributor(id) => Some(id),
+            | Source::Contributor(id)
+            | Source::Capability(id) => Some(id),
             Source::Prompt
             | Source::Output
             | Source::User
@@ -102,6 +107,7 @@ impl Source {
             | Source::Transform(_)
             | Source::History(_)
             | Source::Knowledge { .. }
+            | Source::Skill(_)
             | Source::At { .. }
             | Source::Noted(_) => None,
         }
@@ -126,10 +132,12 @@ impl Source {
             Source::Provider(_) => "provider",
             Source::Injectable(_) => "injectable",
             Source::Contributor(_) => "contributor",
+            Source::Capability(_) => "capability",
             Source::Adaptation(_) => "adaptation",
             Source::Transform(_) => "transform",
             Source::History(_) => "history",
             Source::Knowledge { .. } => "knowledge",
+            Source::Skill(_) => "skill",
             Source::At { kind, .. } => kind.as_str(),
             Source::Noted(notation) => notation.split([':', '[']).next().unwrap_or_default(),
         }
@@ -151,9 +159,11 @@ impl Source {
             | Source::Provider(id)
             | Source::Injectable(id)
             | Source::Contributor(id)
+            | Source::Capability(id)
             | Source::Adaptation(id)
             | Source::Transform(id)
-            | Source::History(id) => id,
+            | Source::History(id)
+            | Source::Skill(id) => id,
         };
         format!("{}:{id}", self.kind()).into()
     }

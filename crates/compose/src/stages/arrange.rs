@@ -38,11 +38,9 @@ impl Arranged {
         let of_slot = |slot| sent(&self.draft).filter(move |it| it.slot == slot).count();
         let texts = sent(&self.draft).filter(|it| it.slot == Slot::User && it.text().is_some()).count();
         let message = Tokens(self.frame.0.saturating_mul(u32::try_from(texts).unwrap_or(u32::MAX)));
-        let envelope = match u32::try_from(of_slot(Slot::Envelope)).unwrap_or(u32::MAX) {
-            0 => Tokens(0),
-            n_pieces => self.draft.envelope + Tokens(n_pieces - 1),
-        };
-        message + envelope
+        let (context, reminders) = (of_slot(Slot::Envelope) as u64, of_slot(Slot::Reminders) as u64);
+        let around = self.draft.envelope.around(context, reminders);
+        message + Tokens(u32::try_from(around).unwrap_or(u32::MAX))
     }
 }
 
@@ -197,7 +195,7 @@ fn last_message(draft: &Draft, system: &SystemText) -> Option<usize> {
     let own = sent(draft).filter(|it| it.slot == Slot::User);
     let n_own: usize = own.map(|it| it.body.n_messages().max(1)).sum();
     let has_words = n_own > 0 || messages().any(|it| is_of_the_user(it));
-    let has_envelope = sent(draft).any(|it| it.slot == Slot::Envelope);
+    let has_envelope = sent(draft).any(|it| it.slot.is_enclosed());
     // If the user said nothing, the envelope is a separate message.
     let n_envelopes = usize::from(has_envelope && !has_words);
     let n_system = usize::from(!system.text.is_empty());

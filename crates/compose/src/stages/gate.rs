@@ -5,7 +5,7 @@
 //! contributors return, are lowered here. The rules in full:
 //!
 //! 1. Defaults are filled in, and the input is validated against the schemas of all owners that are always included.
-//!    All faults are reported together. Only then do predicates see the input.
+//!    All faults are reported together. Only then do the values of capabilities and predicates see the input.
 //! 2. Predicates decide for the whole tree. If an entry is excluded, neither it nor its nested entries run. Before the
 //!    gate of a contributor reads the input, those keys of its own schema that are present are validated.
 //! 3. The schemas of active branches fill in their defaults and are validated. The input policy is applied to strings
@@ -13,7 +13,7 @@
 //!
 //! This stage awaits nothing and produces no text.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -85,7 +85,42 @@ pub(crate) fn gate(prompt: &Compiled, options: &ResolveOptions, call: &Call) -> 
     }
     let providers = lower_providers(&options.additions.providers, |source| prompt.place(source))?;
     gated.steps.extend(providers.into_iter().map(Step::Active));
+    join_kinds(&mut gated.steps);
     Ok(gated)
+}
+
+/// Joins the entries of one kind: the first takes the place of all, and the others are excluded.
+fn join_kinds(steps: &mut [Step]) {
+    let mut kinds: BTreeMap<&'static str, Vec<usize>> = BTreeMap::new();
+    for (position, step) in steps.iter().enumerate() {
+        if let Step::Active(node) = step
+            && let Some(joint) = &node.joint
+        {
+            kinds.entry(joint.kind).or_default().push(position);
+        }
+    }
+    for positions in kinds.into_values().filter(|it| it.len() > 1) {
+        let node = |it: &usize| match steps.get(*it) {
+            Some(Step::Active(node)) => Some(Arc::clone(node)),
+            Some(Step::Excluded { .. }) | None => None,
+        };
+        let members: Vec<Arc<Node>> = positions.iter().filter_map(node).collect();
+        let Some((first, others)) = members.split_first() else { continue };
+        let Some(joined) = first.joined_with(others) else { continue };
+        let reason = format!("joined with {}", first.source);
+        for (position, node) in positions.iter().skip(1).zip(others) {
+            let (source, priority) = (node.source.clone(), node.profile.priority);
+            steps[*position] = Step::Excluded { source, priority, reason: reason.clone().into() };
+        }
+        if let Some(position) = positions.first() {
+            steps[*position] = Step::Active(joined);
+        }
+    }
+}
+
+/// Validates the input alone. Returns the call with the parsed input.
+pub(crate) fn gate_input(prompt: &Compiled, call: &Call) -> Result<Call, Error> {
+    gate_prompt(prompt, call).map(|it| it.call)
 }
 
 fn gate_prompt(prompt: &Compiled, call: &Call) -> Result<Gated, Error> {
@@ -104,6 +139,8 @@ fn gate_prompt(prompt: &Compiled, call: &Call) -> Result<Gated, Error> {
 
     let policy = &prompt.definition.input_policy;
     let before = call.with_input(Input::new(policy.apply(input.clone())));
+    let values = prompt.capabilities.values(&before)?;
+    let (call, before) = (&call.with_capabilities(values.clone()), before.with_capabilities(values));
     let (seen, steps) = (HashSet::with_capacity(prompt.items.len()), Vec::with_capacity(prompt.items.len()));
     let mut walk = Walk { call: &before, seen, steps, schemas: Vec::new() };
     walk.items(&prompt.items)?;
@@ -146,7 +183,8 @@ pub(crate) fn gate_reentered(
     call: &Call,
     seen: HashSet<usize>,
 ) -> Result<Gated, Error> {
-    let items = lower_reentered(entries, at.prompt, at.owner, at.depth)?;
+    let (items, capabilities) = lower_reentered(entries, at.prompt, at.owner, at.depth)?;
+    let call = &call.with_capabilities(capabilities.values(call)?);
     let mut walk = Walk { call, seen, steps: Vec::new(), schemas: Vec::new() };
     walk.items(&items)?;
     let Walk { steps, schemas, .. } = walk;

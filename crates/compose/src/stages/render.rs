@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use contexture_history::{Envelope, envelope_parts};
-use contexture_message::{Message, Request, Role};
+use contexture_message::{Message, Part, Request, Role};
 
 use super::arrange::Arranged;
-use super::draft::{envelope_of, message_segments};
+use super::draft::{envelope_of, message_segments, reminders_of};
 use crate::segment::{Body, Slot, is_of_the_user};
 use crate::{Segment, Source};
 
@@ -27,7 +27,7 @@ pub(crate) fn render(arranged: &Arranged) -> Rendered {
     let mut turn = Turn::default();
     for segment in message_segments(draft) {
         match &segment.body {
-            Body::Text(_) | Body::Messages(_) if segment.slot == Slot::Envelope => {
+            Body::Text(_) | Body::Messages(_) if segment.slot.is_enclosed() => {
                 turn.envelope_source.get_or_insert_with(|| segment.source.clone());
             }
             Body::Messages(list) => list.iter().for_each(|it| turn.push(segment, Arc::clone(it))),
@@ -35,7 +35,8 @@ pub(crate) fn render(arranged: &Arranged) -> Rendered {
             Body::Nothing | Body::Tags(_) | Body::Tool(_) => {}
         }
     }
-    let (messages, origins): (Vec<_>, Vec<_>) = turn.with_envelope(envelope_of(draft)).into_iter().unzip();
+    let (messages, origins): (Vec<_>, Vec<_>) =
+        turn.with_envelopes([envelope_of(draft), reminders_of(draft)]).into_iter().unzip();
     let tools = draft.segments.iter().filter_map(|it| match &it.body {
         Body::Tool(tool) if it.fate.is_sent() => Some(Arc::clone(tool.tool())),
         _ => None,
@@ -70,10 +71,10 @@ impl Turn {
         }
     }
 
-    /// Puts the hidden envelope after the visible text of this turn's user message.
-    fn with_envelope(mut self, envelope: Option<Envelope>) -> Vec<(Arc<Message>, Source)> {
-        let Some((source, envelope)) = self.envelope_source.zip(envelope) else { return self.messages };
-        let parts = envelope_parts(&envelope);
+    /// Puts the hidden envelopes after the visible text of this turn's user message.
+    fn with_envelopes(mut self, envelopes: [Option<Envelope>; 2]) -> Vec<(Arc<Message>, Source)> {
+        let Some(source) = self.envelope_source else { return self.messages };
+        let parts: Vec<Part> = envelopes.iter().flatten().flat_map(envelope_parts).collect();
         let user = self.messages[self.start..].iter_mut().find(|(it, _)| is_of_the_user(it));
         match user {
             Some((message, _)) => Arc::make_mut(message).content.extend(parts),

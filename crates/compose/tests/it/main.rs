@@ -4,6 +4,7 @@ mod adapt;
 mod blocks;
 mod budget;
 mod cache;
+mod capabilities;
 mod concurrency;
 mod entries;
 mod errors;

@@ -81,6 +81,8 @@ kinds! {
     "join" => Join(JoinConfig),
     /// Remembers a value by a key.
     "cache" => Cache(CacheConfig),
+    /// Waits until a blackboard fits a condition.
+    "blackboard_wait" => BlackboardWait(BlackboardWaitConfig),
     /// Takes what comes out elsewhere.
     "portal_in" => PortalIn(PortalConfig),
     /// Gives what was taken elsewhere.
@@ -99,6 +101,10 @@ kinds! {
 pub struct LlmConfig {
     /// The id of the prompt.
     pub prompt: String,
+    /// What becomes the user's message if the input `user` has no text: a Liquid expression such as `input.question`,
+    /// or a template, over the node's inputs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_message: Option<String>,
     /// Overrides for this call only.
     #[serde(default, skip_serializing_if = "is_default")]
     pub overrides: Overrides,
@@ -292,6 +298,19 @@ pub enum CacheScope {
     Run,
     /// All runs of the flow of the same tenant.
     Tenant,
+}
+
+/// Waits until a blackboard fits a condition.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlackboardWaitConfig {
+    /// The id of the board.
+    pub board: String,
+    /// A Liquid condition over `board`, which is what the board holds, and the node's inputs.
+    pub condition: String,
+    /// How long to wait at most; without it until the run is cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_seconds: Option<u64>,
 }
 
 /// One end of a portal.

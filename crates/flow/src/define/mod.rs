@@ -14,9 +14,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use kind::{
-    BranchConfig, CacheConfig, CacheScope, CustomConfig, InjectConfig, IntentConfig, JoinConfig, JoinPolicy,
-    LlmConfig, ManualInputConfig, NewThreadConfig, NodeKind, Overrides, ParallelConfig, PortalConfig,
-    Position, SubFlowConfig, ToolCallConfig, ToolsConfig, TransformConfig, UserInputConfig,
+    BlackboardWaitConfig, BranchConfig, CacheConfig, CacheScope, CustomConfig, InjectConfig, IntentConfig,
+    JoinConfig, JoinPolicy, LlmConfig, ManualInputConfig, NewThreadConfig, NodeKind, Overrides,
+    ParallelConfig, PortalConfig, Position, SubFlowConfig, ToolCallConfig, ToolsConfig, TransformConfig,
+    UserInputConfig,
 };
 pub use node::{NodeDefinition, OnError, Retry};
 

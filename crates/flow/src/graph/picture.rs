@@ -63,7 +63,7 @@ impl Family {
             NodeKind::Tools(_) | NodeKind::ToolCall(_) => Family::Tool,
             NodeKind::IntentRouter(_) | NodeKind::Branch(_) => Family::Choice,
             NodeKind::Parallel(_) | NodeKind::Join(_) => Family::Fork,
-            NodeKind::Cache(_) => Family::Store,
+            NodeKind::Cache(_) | NodeKind::BlackboardWait(_) => Family::Store,
             NodeKind::PortalIn(_) | NodeKind::PortalOut(_) => Family::Portal,
             NodeKind::SubFlow(_) => Family::Flow,
             NodeKind::Transform(_) | NodeKind::Custom(_) => Family::Data,
@@ -98,6 +98,7 @@ fn node_of(id: &str, kind: &NodeKind, flow: &FlowDefinition) -> Node {
         NodeKind::PortalIn(config) | NodeKind::PortalOut(config) => config.portal.clone(),
         NodeKind::SubFlow(config) => config.flow.clone(),
         NodeKind::Custom(config) => config.name.clone(),
+        NodeKind::BlackboardWait(config) => config.board.clone(),
         _ => String::new(),
     };
     let about = match detail.is_empty() {

@@ -4,12 +4,14 @@ use std::fmt;
 use std::time::Duration;
 
 use contexture_agent::Agent;
-use contexture_compose::Prompt;
+use contexture_compose::{BoxFuture, Prompt, Scope};
+use contexture_message::ErrorCode;
 use contexture_session::Tenant;
+use serde_json::Value;
 
 use super::custom::Nodes;
 use super::flow::Flow;
-use crate::{RunEvent, RunId};
+use crate::{NodeError, RunEvent, RunId};
 
 /// The context of an event.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +41,13 @@ pub trait Library: fmt::Debug + Send + Sync + 'static {
     /// them.
     fn nodes(&self) -> Nodes {
         Nodes::default()
+    }
+
+    /// Returns what a blackboard holds, for [`blackboard_wait`](crate::NodeKind::BlackboardWait). `scope` says whose it
+    /// is.
+    fn blackboard(&self, id: String, _scope: Scope) -> BoxFuture<'_, Result<Value, NodeError>> {
+        let missing = NodeError::new(ErrorCode::NotFound, format!("there is no blackboard `{id}`"));
+        Box::pin(std::future::ready(Err(missing)))
     }
 
     /// Called for every event that is recorded here or that a driver here learns of, after it is recorded, and at once

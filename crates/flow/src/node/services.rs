@@ -17,6 +17,8 @@ pub struct Services {
     pub library: Arc<dyn Library>,
     /// The owner of the run.
     pub tenant: Tenant,
+    /// The user that the run works for, if it is known.
+    pub user: Option<String>,
     /// The session that the run belongs to.
     pub session: Session,
     /// Stores documents of nodes.

@@ -6,53 +6,83 @@
 use std::sync::Arc;
 
 use contexture_agent::{Ended, Event, Outcome, Pending, ResumePolicy, Run, RunRequest, RunSpec, Verdict};
-use contexture_compose::{BoxFuture, Prompt, Scope};
+use contexture_compose::{BoxFuture, Prompt, Scope as CallScope};
 use contexture_history::TurnStatus;
 use contexture_message::{ErrorCode, Message, Part};
+use contexture_template::Template;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
 use super::approval::{self, decision};
+use super::text::{Scope, template};
 use crate::{
-    JsonType, LlmConfig, Node, NodeContext, NodeError, Port, PortType, PortValue, Step, Traits, TurnRef,
+    FlowFault, JsonType, LlmConfig, Node, NodeContext, NodeError, Port, PortType, PortValue, Step, Traits,
+    TurnRef,
 };
 
 const TOOLS: &str = "tools";
+/// The inputs that `user_message` can read.
+const READ: [&str; 2] = ["input", "user"];
 
-impl LlmConfig {
-    fn request(&self, cx: &NodeContext) -> RunRequest {
+/// Asks a model.
+#[derive(Debug)]
+pub(crate) struct LlmNode {
+    config: LlmConfig,
+    user_message: Option<Template>,
+}
+
+impl LlmNode {
+    pub(crate) fn new(config: &LlmConfig) -> Result<Self, Vec<FlowFault>> {
+        let user_message = config.user_message.as_deref().map(user_message).transpose()?;
+        Ok(Self { config: config.clone(), user_message })
+    }
+
+    /// Returns what the user says: the input `user`, or what the node makes of its inputs. Blank texts are none.
+    fn said(&self, cx: &NodeContext) -> Result<Option<Message>, NodeError> {
+        let is_said = |it: &&str| !it.trim().is_empty();
+        if let Some(text) = cx.text("user").filter(is_said) {
+            return Ok(Some(Message::user(text)));
+        }
+        let Some(template) = &self.user_message else { return Ok(None) };
+        let absent = READ.into_iter().filter(|it| !cx.inputs.contains_key(*it));
+        let scope = absent.fold(Scope::of(cx), |scope, it| scope.with(it, Value::Null));
+        let text = scope.render(template)?;
+        Ok(Some(Message::user(text)).filter(|it| !it.is_blank()))
+    }
+
+    fn request(&self, cx: &NodeContext) -> Result<RunRequest, NodeError> {
         let tools = match cx.inputs.get(TOOLS) {
             Some(PortValue::Tools(names)) => names.clone(),
             _ => Vec::new(),
         };
         let calls = if cx.may_repeat { ResumePolicy::RepeatCalls } else { ResumePolicy::CloseCalls };
-        let overrides = &self.overrides;
+        let overrides = &self.config.overrides;
         let spec = RunSpec {
             input: cx.data("input").cloned().unwrap_or(Value::Null),
-            scope: scope(cx),
+            scope: call_scope(cx),
             model: overrides.model.clone(),
             settings: overrides.settings.clone(),
             instructions: overrides.instructions.as_deref().map(Into::into),
             tools,
             ..RunSpec::default()
         };
-        RunRequest {
+        Ok(RunRequest {
             spec,
-            user: cx.text("user").map(Message::user),
+            user: self.said(cx)?,
             key: Some(cx.key()),
             resume: Some(calls),
             cancel: cx.cancel.clone(),
             ..RunRequest::default()
-        }
+        })
     }
 
     async fn ask(&self, cx: &NodeContext) -> Result<Step, NodeError> {
-        let prompt = prompt_by_id(cx, &self.prompt)?;
+        let prompt = prompt_by_id(cx, &self.config.prompt)?;
         let agent = &cx.services.agent;
-        if self.skip_history {
+        if self.config.skip_history {
             let scratch = cx.thread.scratch();
-            let outcome =
-                stream_run(cx, agent.run(&prompt, &scratch, self.request(cx)), TurnTarget::Scratch).await?;
+            let run = agent.run(&prompt, &scratch, self.request(cx)?);
+            let outcome = stream_run(cx, run, TurnTarget::Scratch).await?;
             return answered(cx, &outcome).ok_or_else(|| {
                 let message =
                     "a tool call waits for an approval, which a request with `skip_history` can't do";
@@ -62,8 +92,8 @@ impl LlmConfig {
         if let Some(step) = self.decide(cx, &prompt).await? {
             return Ok(step);
         }
-        let outcome =
-            stream_run(cx, agent.run(&prompt, &cx.thread, self.request(cx)), TurnTarget::Thread).await?;
+        let run = agent.run(&prompt, &cx.thread, self.request(cx)?);
+        let outcome = stream_run(cx, run, TurnTarget::Thread).await?;
         self.step(cx, &outcome).await
     }
 
@@ -97,7 +127,23 @@ impl LlmConfig {
     }
 }
 
-impl Node for LlmConfig {
+/// Parses what becomes the user's message. A text without any Liquid tag is an expression.
+fn user_message(text: &str) -> Result<Template, Vec<FlowFault>> {
+    let is_template = text.contains("{{") || text.contains("{%");
+    let source = if is_template { text.to_owned() } else { format!("{{{{ {text} }}}}") };
+    let parsed = template("user_message", &source)?;
+    let known = |name: &str| READ.contains(&name);
+    match parsed.variables().into_iter().find(|it| !known(it.path.first().map_or("", |it| it))) {
+        None => Ok(parsed),
+        Some(variable) => {
+            let message = format!("it reads `{}`, which is not an input", variable.path.join("."));
+            let fault = FlowFault::new(ErrorCode::FlowMissingInput, message).at(["user_message"]);
+            Err(vec![fault.hint("it can read `input` and `user`")])
+        }
+    }
+}
+
+impl Node for LlmNode {
     fn inputs(&self) -> Vec<Port> {
         vec![
             Port::new("user", PortType::STRING),
@@ -119,7 +165,7 @@ impl Node for LlmConfig {
     }
 
     fn traits(&self) -> Traits {
-        Traits { writes: !self.skip_history, ..Traits::default() }
+        Traits { writes: !self.config.skip_history, ..Traits::default() }
     }
 
     fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
@@ -165,9 +211,9 @@ pub(crate) fn prompt_by_id(cx: &NodeContext, id: &str) -> Result<Prompt, NodeErr
 }
 
 /// Returns the scope of a model call.
-pub(crate) fn scope(cx: &NodeContext) -> Scope {
-    let tenant = Some(cx.services.tenant.to_string());
-    Scope { session: Some(cx.run.session().to_string()), tenant, ..Scope::default() }
+pub(crate) fn call_scope(cx: &NodeContext) -> CallScope {
+    let (tenant, user) = (Some(cx.services.tenant.to_string()), cx.services.user.clone());
+    CallScope { session: Some(cx.run.session().to_string()), tenant, user, ..CallScope::default() }
 }
 
 /// Where a turn is stored.

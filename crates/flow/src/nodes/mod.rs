@@ -1,6 +1,7 @@
 //! The nodes: one file a kind, or a few that belong together.
 
 mod approval;
+mod blackboard;
 mod cache;
 mod control;
 mod input;
@@ -21,7 +22,7 @@ use crate::{FlowFault, Node, NodeKind, Nodes};
 /// the node itself.
 pub(crate) fn make(kind: &NodeKind, custom: &Nodes) -> Result<Arc<dyn Node>, Vec<FlowFault>> {
     Ok(match kind {
-        NodeKind::LlmRequest(config) => Arc::new(config.clone()),
+        NodeKind::LlmRequest(config) => Arc::new(llm::LlmNode::new(config)?),
         NodeKind::UserInput(config) => Arc::new(input::UserInputNode::new(config)?),
         NodeKind::ManualInput(config) => Arc::new(input::ManualInputNode::new(config)?),
         NodeKind::NewThread(config) => Arc::new(threads::NewThreadNode::new(config)?),
@@ -31,6 +32,7 @@ pub(crate) fn make(kind: &NodeKind, custom: &Nodes) -> Result<Arc<dyn Node>, Vec
         NodeKind::ToolCall(config) => Arc::new(config.clone()),
         NodeKind::IntentRouter(config) => Arc::new(router::IntentNode::new(config)?),
         NodeKind::Cache(config) => Arc::new(config.clone()),
+        NodeKind::BlackboardWait(config) => Arc::new(blackboard::BlackboardWaitNode::new(config)?),
         NodeKind::Parallel(config) => Arc::new(config.clone()),
         NodeKind::Join(config) => Arc::new(control::JoinNode::new(config)?),
         NodeKind::Branch(config) => Arc::new(control::BranchNode::new(config)?),

@@ -7,7 +7,7 @@ use contexture_compose::{BoxFuture, Prompt, Schema, Text};
 use contexture_message::{ErrorCode, Message};
 use serde_json::{Value, json};
 
-use super::llm::{prompt_by_id, scope};
+use super::llm::{call_scope, prompt_by_id};
 use crate::{FlowFault, IntentConfig, Node, NodeContext, NodeError, Port, PortType, PortValue, Step};
 
 /// The text of the built-in prompt.
@@ -50,7 +50,7 @@ impl IntentNode {
         };
         let (input, model) = (self.input(text), self.config.model.clone());
         let request = RunRequest {
-            spec: RunSpec { input, model, scope: scope(cx), ..RunSpec::default() },
+            spec: RunSpec { input, model, scope: call_scope(cx), ..RunSpec::default() },
             user: Some(Message::user(text)),
             cancel: cx.cancel.clone(),
             ..RunRequest::default()

@@ -21,6 +21,12 @@ impl Scope {
         Self(cx.inputs.iter().map(|(name, value)| (name.clone(), value.to_json())).collect())
     }
 
+    /// Returns the variables with one more.
+    pub(crate) fn with(mut self, name: &str, value: Value) -> Self {
+        self.0.push((name.to_owned(), value));
+        self
+    }
+
     pub(crate) fn render(&self, template: &Template) -> Result<String, NodeError> {
         let globals: Vec<(&str, &Value)> = self.globals();
         template.render(&Globals::new(&globals), &RenderConfig::strict()).map_err(error_of)

@@ -46,7 +46,7 @@ impl Worker {
         match self.dice.roll(12) {
             0..4 => {
                 let key = Some(format!("k{}", self.dice.roll(2)));
-                let start = RunStart { session: Some(session), input: json!({}), key };
+                let start = RunStart { session: Some(session), input: json!({}), key, user: None };
                 let run = runtime.start(&self.flow, start).await?;
                 self.drive(&run).await?;
             }

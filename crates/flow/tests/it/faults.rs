@@ -148,7 +148,7 @@ fn what_is_configured_is_checked() {
     nodes.m: node `m`: missing field `text` [flow_invalid]
     nodes.o.timeout_seconds: node `o`: `timeout_seconds` is a number above 0, at most 31536000 [flow_invalid]
     nodes.o.retry.times: node `o`: `retry`: unknown field `times`, expected `max` or `delay_seconds` [unknown_field]
-    nodes.z.type: node `z`: there is no type `llm_reqest` (there are: start, llm_request, user_input, manual_input, new_thread, inject_messages, release_thread, tools, tool_call, intent_router, branch, parallel, join, cache, portal_in, portal_out, sub_flow, transform, custom) [flow_unknown_type]
+    nodes.z.type: node `z`: there is no type `llm_reqest` (there are: start, llm_request, user_input, manual_input, new_thread, inject_messages, release_thread, tools, tool_call, intent_router, branch, parallel, join, cache, blackboard_wait, portal_in, portal_out, sub_flow, transform, custom) [flow_unknown_type]
     ");
     let made = faults(json!({
         "nodes": {

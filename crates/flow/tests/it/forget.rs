@@ -81,7 +81,7 @@ impl Place {
 
     async fn start(&self, flow: &Flow, session: &str, key: &str) -> RunId {
         let session = Some(SessionId::parse(session).unwrap());
-        let start = RunStart { session, input: json!({}), key: Some(key.to_owned()) };
+        let start = RunStart { session, input: json!({}), key: Some(key.to_owned()), user: None };
         self.scene.runtime.start(flow, start).await.unwrap()
     }
 

@@ -20,6 +20,8 @@ pub(crate) enum Last {
     Refused,
     /// It is made; the process is told that the store is away, and lives.
     Unsure,
+    /// Neither it nor the next ones of its name are made: as often as an append is tried, it is refused.
+    Outage,
 }
 
 impl Last {
@@ -33,6 +35,8 @@ impl Last {
 pub(crate) struct Fuse {
     left: Arc<AtomicU64>,
     last: Last,
+    /// Which operation is refused, and how many more times.
+    outage: Arc<Mutex<(String, u32)>>,
     dead: Arc<watch::Sender<bool>>,
     /// What was done, for messages of tests.
     steps: Arc<Mutex<Vec<String>>>,
@@ -55,7 +59,7 @@ impl Fuse {
     /// Returns a fuse that blows at the k-th step, from 1.
     pub(crate) fn at(k: u64, last: Last) -> Self {
         let (left, dead) = (Arc::new(AtomicU64::new(k)), Arc::new(watch::Sender::new(false)));
-        Self { left, last, dead, steps: Arc::default() }
+        Self { left, last, outage: Arc::default(), dead, steps: Arc::default() }
     }
 
     /// Returns what was done so far.
@@ -106,11 +110,22 @@ impl Fuse {
             return self.step(name, does).await;
         }
         let is_last = self.burns(name);
-        if is_last && self.last == Last::Refused {
+        if is_last && self.last == Last::Outage {
+            *self.outage.lock().unwrap() = (name.to_owned(), 5);
+        }
+        if self.is_away(name) || is_last && self.last == Last::Refused {
             return Err(away());
         }
         let done = does.await;
         if is_last { Err(away()) } else { done }
+    }
+
+    /// Whether an operation is refused again.
+    fn is_away(&self, name: &str) -> bool {
+        let mut outage = self.outage.lock().unwrap();
+        let is_away = outage.0 == name && outage.1 > 0;
+        outage.1 -= u32::from(is_away);
+        is_away
     }
 }
 

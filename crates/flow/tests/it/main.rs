@@ -1,6 +1,7 @@
 //! Tests of flows.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod blackboard;
 mod crowd;
 mod damaged;
 mod due;

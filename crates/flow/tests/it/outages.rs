@@ -39,7 +39,7 @@ fn is_passing(err: &RunError) -> bool {
 fn away(flow: &Flow) {
     let undisturbed = timeless(async { endured(flow.clone(), &Fuse::default()).await });
     assert_eq!(undisturbed.error, None);
-    for last in [Last::Refused, Last::Unsure] {
+    for last in [Last::Refused, Last::Unsure, Last::Outage] {
         for k in 1.. {
             let fuse = Fuse::at(k, last);
             let seen = timeless(async { endured(flow.clone(), &fuse).await });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use contexture_agent::CancellationToken;
 use contexture_compose::BoxFuture;
 use contexture_flow::{
-    Flow, Node, NodeContext, NodeError, NodeKind, Port, RunError, RunId, RunStart, RunStatus, Step,
+    Flow, Node, NodeContext, NodeError, NodeKind, Port, RunError, RunId, RunList, RunStart, RunStatus, Step,
     TransformConfig, UserInputConfig,
 };
 use contexture_history::Timestamp;
@@ -134,6 +134,33 @@ fn a_cancellation_that_arrives_before_the_driver_appends_is_taken_in_first() {
 }
 
 #[test]
+fn a_driver_that_read_the_run_long_before_it_got_the_lease_records_that_the_run_is_running() {
+    timeless(async {
+        let crowd = Crowd::new();
+        let ask = NodeKind::UserInput(UserInputConfig::default());
+        let flow = Flow::builder("ask-first").node("ask", ask).custom("slow", Slow);
+        let flow = flow.edge("start -> ask").edge("ask -> slow").build().unwrap();
+        crowd.other.add(flow.clone());
+        let run = crowd.scene.start(&crowd.scene.add(flow), "s", json!({})).await;
+        // It reads a run that has not waited yet. Before it gets the lease, the run waits and is answered.
+        let (other, which) = (crowd.other.clone(), run.clone());
+        crowd.meddler.before("lease", async move {
+            assert_eq!(other.drive(&which).await.status, RunStatus::Waiting);
+            other.runtime.answer(&which, "ask.1", json!("me")).await.unwrap();
+        });
+        let (scene, which) = (crowd.scene.clone(), run.clone());
+        let lost = tokio::spawn(async move { scene.drive(&which).await });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(crowd.meddler.is_done());
+        lost.abort();
+        tokio::time::sleep(LEASE * 2).await;
+        let list = RunList { status: Some(RunStatus::Running), max: 9, ..RunList::default() };
+        assert_eq!(crowd.other.runtime.list(&list).await.unwrap().runs.len(), 1, "it is not over");
+        assert_eq!(crowd.other.runtime.due(None, 9).await.unwrap().len(), 1);
+    });
+}
+
+#[test]
 fn of_two_answers_one_counts_whoever_looked_first() {
     timeless(async {
         let crowd = Crowd::new();
@@ -181,7 +208,7 @@ fn a_driver_that_stalls_beyond_its_lease_writes_nothing_more() {
 
 fn start(session: &str, key: &str) -> RunStart {
     let session = Some(SessionId::parse(session).unwrap());
-    RunStart { session, input: json!({}), key: Some(key.to_owned()) }
+    RunStart { session, input: json!({}), key: Some(key.to_owned()), user: None }
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use contexture_agent::{Agent, AgentConfig, CancellationToken, Secrets, Tool};
-use contexture_compose::Prompt;
+use contexture_compose::{BoxFuture, Prompt, Scope};
 use contexture_flow::{
-    CompileInputs, EventContext, Flow, FlowDefinition, Library, RunEvent, RunId, RunInfo, RunStart, Runtime,
-    RuntimeConfig, RuntimeParts, lower,
+    CompileInputs, EventContext, Flow, FlowDefinition, Library, NodeError, RunEvent, RunId, RunInfo,
+    RunStart, Runtime, RuntimeConfig, RuntimeParts, lower,
 };
 use contexture_history::{Application, Body, Cost, Item, Seq, TurnNo, Visibility};
 use contexture_message::{
@@ -144,6 +144,8 @@ pub(crate) struct Shop {
     pub(crate) worked: Mutex<Vec<(&'static str, Duration)>>,
     /// What was told, with its number if it is on record.
     pub(crate) told: Mutex<Vec<(Option<u64>, RunEvent)>>,
+    /// What the blackboard `plan` holds.
+    pub(crate) board: Mutex<Value>,
 }
 
 impl Library for Shop {
@@ -157,6 +159,14 @@ impl Library for Shop {
 
     fn flow(&self, id: &str) -> Option<Flow> {
         self.flows.lock().unwrap().get(id).cloned()
+    }
+
+    fn blackboard(&self, id: String, scope: Scope) -> BoxFuture<'_, Result<Value, NodeError>> {
+        let found = match id == "plan" && scope.session.is_some() {
+            true => Ok(self.board.lock().unwrap().clone()),
+            false => Err(NodeError::new("not_found", format!("there is no blackboard `{id}`"))),
+        };
+        Box::pin(std::future::ready(found))
     }
 
     fn on_event(&self, about: EventContext<'_>, event: &RunEvent) {
@@ -211,6 +221,7 @@ impl Scene {
             flows: Mutex::default(),
             worked: Mutex::default(),
             told: Mutex::default(),
+            board: Mutex::new(json!({})),
         });
         let ports = Ports {
             time: Arc::clone(&time),
@@ -243,7 +254,7 @@ impl Scene {
 
     pub(crate) async fn start(&self, flow: &Flow, session: &str, input: Value) -> RunId {
         let session = Some(SessionId::parse(session).unwrap());
-        self.runtime.start(flow, RunStart { session, input, key: None }).await.unwrap()
+        self.runtime.start(flow, RunStart { session, input, key: None, user: None }).await.unwrap()
     }
 
     pub(crate) async fn drive(&self, run: &RunId) -> RunInfo {

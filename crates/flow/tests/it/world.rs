@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use contexture_agent::CancellationToken;
 use contexture_flow::{Flow, QuestionKind, RunError, RunId, RunInfo, RunList, RunStart, RunStatus, Wait};
+use contexture_history::{Body, Change, Item, TurnNo, TurnStatus};
 use contexture_session::conformance::Layered;
 use contexture_session::{Documents, SessionId, SessionKey, Store, Tenant, Time};
 use serde_json::{Value, json};
@@ -46,7 +47,7 @@ impl<S: Store + Documents> World<S> {
     /// What a process does that is told to run the flow: it begins the run unless somebody has, and answers for everybody.
     pub(crate) async fn lives(&self, scene: &Scene) -> Result<RunInfo, RunError> {
         let session = Some(SessionId::parse("s").unwrap());
-        let start = RunStart { session, input: json!({}), key: Some("once".to_owned()) };
+        let start = RunStart { session, input: json!({}), key: Some("once".to_owned()), user: None };
         let run = scene.runtime.start(&self.flow, start).await?;
         loop {
             let info = scene.runtime.drive(&run, CancellationToken::new()).await?;
@@ -88,6 +89,7 @@ impl<S: Store + Documents> World<S> {
         let mut threads = BTreeMap::new();
         for thread in self.store.threads(session).await.unwrap() {
             let says = scene.says(thread.thread.as_str()).await;
+            check_ends(&scene.thread(thread.thread.as_str()).await.all(None).await.unwrap());
             threads.insert(thread.label.unwrap_or_default(), says);
         }
         let error = info.error.map(|it| it.code);
@@ -103,6 +105,19 @@ impl<S: Store + Documents> World<S> {
             assert!(info.status != RunStatus::Running || due.contains(&info.run), "{info:?}");
         }
     }
+}
+
+/// A turn ends once, however often its process or the store was lost.
+fn check_ends(items: &[Item]) {
+    let mut ends: BTreeMap<TurnNo, Vec<&Body>> = BTreeMap::new();
+    for item in items {
+        if let Body::Change(Change::TurnEnded { status, .. }) = &item.body
+            && *status != TurnStatus::Suspended
+        {
+            ends.entry(item.turn).or_default().push(&item.body);
+        }
+    }
+    assert!(ends.values().all(|it| it.len() == 1), "{ends:?}");
 }
 
 /// What everybody answers, if they answer at all.

@@ -159,5 +159,6 @@ pub const SHORTEST_PREVIEW: Tokens = Tokens(100);
 
 /// Whether a message is a summary, whose facts must not be cut.
 pub(super) fn is_summary(message: &Message) -> bool {
-    matches!(message.content.first(), Some(Part::Text { text, .. }) if summary_text(text).is_some())
+    let is_summary = |it: &Part| matches!(it, Part::Text { text, .. } if summary_text(text).is_some());
+    message.content.iter().take(2).any(is_summary)
 }

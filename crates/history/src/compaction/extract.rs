@@ -13,7 +13,7 @@ use contexture_message::{Message, Part, Role, TokenCounter, Tokens, ToolOutput};
 
 use super::facts::is_engine_text;
 use super::phrases::{excerpt, sentences};
-use super::verdict::{SummaryVerdict, VerdictRules, allowed, judge, summary_tokens};
+use super::verdict::{SummaryVerdict, VerdictRules, allowed, facts_tokens, judge, summary_tokens};
 use crate::item::fact::{read_facts, wording};
 use crate::item::wording::{filled, summary_text};
 use crate::{Fact, Turn};
@@ -74,7 +74,7 @@ pub fn extract(
     limits: &ExtractLimits,
     counter: &dyn TokenCounter,
 ) -> Result<String, Unextractable> {
-    let alone = if facts.is_empty() { Tokens(0) } else { summary_tokens("", facts, counter) };
+    let alone = facts_tokens(facts, counter);
     let allowed = (alone + limits.max_tokens).min(allowed(facts, before, &limits.rules, counter));
     let lines: Vec<String> = turns.iter().flat_map(turn_lines).collect();
     let fits = |text: &str| match judge(text, facts, before, &limits.rules, counter) {

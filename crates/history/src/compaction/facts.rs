@@ -108,6 +108,34 @@ pub fn quoted_facts(summary: &str, turns: &[Turn], known: &[Fact]) -> Vec<Fact> 
     listed.filter(is_quoted).collect()
 }
 
+/// A sentence of the user that tells how to do things.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// The sentence, word for word.
+    pub text: String,
+    /// Whether it is meant to stand: it says `always`, `from now on` or `my name is`. Otherwise it only begins like an
+    /// order, which may be one for the moment.
+    pub is_standing: bool,
+}
+
+/// Returns the instructions in the user's own text of a message. Summaries keep them as facts, and memory as rules:
+/// both find them here.
+///
+/// ```
+/// use contexture_history::compaction::instructions;
+/// use contexture_message::Message;
+///
+/// let found = instructions(&Message::user("Always answer in German. Why is it slow?"));
+/// assert_eq!(found.len(), 1);
+/// assert!(found[0].is_standing);
+/// assert_eq!(instructions(&Message::assistant("Always answer in German.")), []);
+/// ```
+pub fn instructions(message: &Message) -> Vec<Instruction> {
+    let of_text = |text| sentences(text).filter(|it| is_instruction(it)).take(MAX_PER_MESSAGE);
+    let instruction = |it: &str| Instruction { text: it.to_owned(), is_standing: is_standing(&normal(it)) };
+    user_texts(message).flat_map(of_text).map(instruction).collect()
+}
+
 /// Returns the user's own texts in a message, without those of the engine or of a summary.
 fn user_texts(message: &Message) -> impl Iterator<Item = &str> {
     let parts = message.content.iter().filter(|_| message.role == Role::User);
@@ -132,6 +160,7 @@ struct Found {
 
 impl Found {
     fn message(&mut self, message: &Message) {
+        self.instructions.extend(instructions(message).into_iter().map(|it| it.text));
         let mut asked = Vec::new();
         for part in &message.content {
             match (message.role, part) {
@@ -145,7 +174,6 @@ impl Found {
                     // The facts of a summary are carried over; the rest of its text is searched for names only.
                     Some(summary) => read_facts(summary).0.into_iter().for_each(|it| self.name(it)),
                     None => {
-                        self.instructions.extend(instructions(text));
                         self.name(text);
                         asked.push(text.as_str());
                     }
@@ -274,10 +302,6 @@ fn by_weight(names: Vec<String>) -> Vec<String> {
 const MAX_PER_MESSAGE: usize = 24;
 /// A longer sentence that begins like an order is not treated as one.
 const MAX_ORDER_CHARS: usize = 160;
-
-fn instructions(text: &str) -> impl Iterator<Item = String> {
-    sentences(text).filter(|it| is_instruction(it)).take(MAX_PER_MESSAGE).map(str::to_owned)
-}
 
 fn is_instruction(sentence: &str) -> bool {
     let text = normal(sentence);

@@ -37,12 +37,15 @@ pub mod verdict;
 pub use crate::item::Strategy;
 pub use cut::{Caps, SHORTEST_PREVIEW, message_handle};
 pub use extract::{ExtractLimits, Unextractable, extract};
-pub use facts::{FactLimits, facts, quoted_facts};
+pub use facts::{FactLimits, Instruction, facts, instructions, quoted_facts};
 pub use layout::Layout;
+pub use phrases::{holds, normal};
 pub use plan::{Attempt, Nothing, Plan, PlanLimits, Trigger, due, unless_repeated};
 pub use prompt::{SummaryPrompt, summary_prompt};
 pub use results::{Candidate, Exceeds, Frontier, ResultLimits, Shortened, candidates, shorten};
 pub use rounds::{Round, rounds};
 pub use shrink::{Shrinkable, ShrinkableKind, lowered, shrinkable};
-pub use turn_results::{PreviewedTurns, ShortenedResult, preview_turns, shorten_turns, shown_costs};
+pub use turn_results::{
+    PreviewedTurns, ShortenedResult, bounded_results, preview_turns, shorten_turns, shown_costs,
+};
 pub use verdict::{Flaw, SummaryVerdict, VerdictRules, judge};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// Returns a text normalised for comparison: lower case, single spaces, without quotes and emphasis.
-pub(super) fn normal(text: &str) -> String {
+pub fn normal(text: &str) -> String {
     let text = text.replace("&lt;", "<").to_lowercase();
     let is_mark = |it: char| "\"'`*“”„‟‘’‚‛«»‹›".contains(it);
     let mut out = String::with_capacity(text.len());
@@ -18,7 +18,7 @@ pub(super) fn normal(text: &str) -> String {
 }
 
 /// Whether a text contains a phrase as whole words; both are [`normal`].
-pub(super) fn holds(text: &str, phrase: &str) -> bool {
+pub fn holds(text: &str, phrase: &str) -> bool {
     let is_word = |it: Option<char>| it.is_some_and(char::is_alphanumeric);
     let (begins, ends) = (is_word(phrase.chars().next()), is_word(phrase.chars().next_back()));
     phrase.is_empty()

@@ -10,7 +10,7 @@ use contexture_message::{Part, TokenCounter, Tokens};
 use super::results::Shortening;
 use super::{Frontier, ResultLimits};
 use crate::transform::has_media;
-use crate::{Item, Turn, item_cost};
+use crate::{Item, Transform, Turn, TurnStatus, item_cost, transform};
 
 /// A tool result, or the text of a user or assistant message, that a request includes in a shorter form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +92,35 @@ pub fn preview_turns<'a>(
         }));
     }
     made
+}
+
+/// Shows tool results of ended turns as previews if they exceed the limit for recent results, as an agent does by itself.
+///
+/// For requests that are resolved without an agent. The turn in flight keeps its results: the model has not read them.
+///
+/// ```
+/// use contexture_history::compaction::bounded_results;
+/// use contexture_history::{Transforms, Turn};
+/// use contexture_message::{Message, Part, Role, ToolOutput, ToolResult};
+///
+/// let output = ToolOutput::Text("one line of a log\n".repeat(5_000));
+/// let result = ToolResult { call_id: "c1".into(), name: "logs".into(), output };
+/// let large = Turn::new("t1", vec![Message::parts(Role::Tool, vec![Part::ToolResult(result)])]);
+/// let transforms = Transforms::default().then(bounded_results());
+/// assert_ne!(transforms.run(vec![large.clone()]).turns, [large]);
+/// ```
+pub fn bounded_results() -> impl Transform + 'static {
+    let counter = contexture_message::counter_for(None);
+    let limits = ResultLimits::default();
+    transform("bounded_results", move |turns: Vec<Turn>| {
+        let bounded = |turn: Turn| match turn.status() {
+            TurnStatus::InFlight => turn,
+            _ => {
+                preview_turns([&turn], Frontier(0), &limits, &*counter).turns.pop().flatten().unwrap_or(turn)
+            }
+        };
+        turns.into_iter().map(bounded).collect()
+    })
 }
 
 /// Returns the cost of each item as it is shown, with previews in place of large results. Items are in the order in

@@ -22,7 +22,7 @@ use super::phrases::{begins_with, normal};
 use super::plan::share;
 use crate::item::fact::read_facts;
 use crate::item::wording::summary_message;
-use crate::{Fact, Summary};
+use crate::{Fact, Summary, TurnNo};
 
 /// The limits for a summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,12 +141,23 @@ pub(super) fn allowed(
     rules: &VerdictRules,
     counter: &dyn TokenCounter,
 ) -> Tokens {
-    let alone = if facts.is_empty() { Tokens(0) } else { summary_tokens("", facts, counter) };
-    rules.allowed(before, alone)
+    rules.allowed(before, facts_tokens(facts, counter))
 }
 
-/// Returns the cost of a summary and its facts, as the model reads them.
-pub(super) fn summary_tokens(text: &str, facts: &[Fact], counter: &dyn TokenCounter) -> Tokens {
-    let summary = Summary { text: text.to_owned(), facts: facts.to_vec(), ..Summary::default() };
+/// Returns the cost of facts alone, without the event that a summary comes with.
+pub(super) fn facts_tokens(facts: &[Fact], counter: &dyn TokenCounter) -> Tokens {
+    if facts.is_empty() {
+        return Tokens(0);
+    }
+    let summary = Summary { facts: facts.to_vec(), ..Summary::default() };
     message_tokens(counter, &summary_message(&summary))
+}
+
+/// Returns the cost of a summary and its facts, as the model reads them, its event included.
+pub(super) fn summary_tokens(text: &str, facts: &[Fact], counter: &dyn TokenCounter) -> Tokens {
+    // The numbers in its event are not known yet; these are as long as those of a long thread.
+    let (number, turns) = (999, (TurnNo(999), TurnNo(9_999)));
+    let summary =
+        Summary { text: text.to_owned(), facts: facts.to_vec(), number, turns, ..Summary::default() };
+    message_tokens(counter, &summary_message(&summary.told()))
 }

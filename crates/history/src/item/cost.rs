@@ -13,7 +13,7 @@ use crate::neutral::neutral_message;
 /// use contexture_history::{Body, SystemEvent, Visibility, item_cost};
 /// use contexture_message::{Encoding, Tokens};
 ///
-/// let event = Body::SystemEvent(SystemEvent { name: "deploy".into(), text: "It is live.".into() });
+/// let event = Body::SystemEvent(SystemEvent::new("deploy", "It is live."));
 /// assert!(item_cost(&Encoding::O200kBase, &event, Visibility::HISTORY) > Tokens(0));
 /// assert_eq!(item_cost(&Encoding::O200kBase, &event, Visibility::CLIENT), Tokens(0));
 /// ```

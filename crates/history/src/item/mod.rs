@@ -5,6 +5,7 @@
 
 mod calendar;
 pub(crate) mod cost;
+pub(crate) mod event;
 pub(crate) mod fact;
 pub(crate) mod wording;
 
@@ -16,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use self::event::SystemEvent;
 use self::fact::{Fact, read_facts};
 
 /// A position in a thread's log. The first item is at 1; 0 is the end of an empty log.
@@ -84,9 +86,15 @@ pub struct Timestamp(pub i64);
 #[serde(deny_unknown_fields)]
 pub struct Visibility {
     /// Whether the client's view includes it: what a user interface shows.
+    #[serde(default = "included")]
     pub client: bool,
     /// Whether the history includes it: what the model sees.
+    #[serde(default = "included")]
     pub history: bool,
+}
+
+fn included() -> bool {
+    true
 }
 
 impl Visibility {
@@ -98,6 +106,12 @@ impl Visibility {
     pub const HISTORY: Visibility = Visibility { client: false, history: true };
     /// Visible in the log only.
     pub const NONE: Visibility = Visibility { client: false, history: false };
+
+    /// Returns the views that both include.
+    #[must_use]
+    pub fn and(self, other: Visibility) -> Visibility {
+        Visibility { client: self.client && other.client, history: self.history && other.history }
+    }
 }
 
 /// One entry of a thread's log.
@@ -233,16 +247,6 @@ impl Body {
     }
 }
 
-/// A durable fact between messages, such as a deployment that finished.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SystemEvent {
-    /// Its name, written as an attribute of the tag around it.
-    pub name: String,
-    /// The description of the event.
-    pub text: String,
-}
-
 /// Hidden content that accompanies a user message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -304,6 +308,10 @@ pub struct Summary {
     /// Why the range is left out without a summary, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,
+    /// The event that tells the model what the summary covers. It is part of the summary, so it goes with it when the
+    /// archive is undone or replaced. Summaries of older versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<Box<SystemEvent>>,
 }
 
 impl Summary {
@@ -375,6 +383,10 @@ pub enum Change {
         /// The key by which a repeated request finds this turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
+        /// Which views include what the turn says, where it is not the default. A turn that is not part of the history
+        /// is read by the model while it is open, and not after it has ended.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        visibility: Option<Visibility>,
     },
     /// A suspended or unfinished turn resumed.
     TurnResumed,
@@ -432,6 +444,11 @@ pub enum Change {
 }
 
 impl Change {
+    /// Returns the beginning of a turn with the default visibility.
+    pub fn began(key: Option<String>) -> Self {
+        Change::TurnBegan { key, visibility: None }
+    }
+
     fn kind(&self) -> &'static str {
         match self {
             Change::TurnBegan { .. } => "turn_began",

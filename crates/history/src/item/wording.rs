@@ -2,7 +2,8 @@
 //!
 //! The wording is in `templates/`; the engine's tags inside an item's text are neutralised.
 
-use contexture_message::{Message, Part};
+use contexture_message::{Message, Part, Role};
+use serde_json::json;
 
 use super::fact::write_facts;
 use crate::neutral::{neutral_part, neutralise};
@@ -10,9 +11,35 @@ use crate::{Envelope, EnvelopeTag, Summary, SystemEvent};
 
 /// Returns the user message that a system event is replayed as.
 pub(crate) fn event_message(event: &SystemEvent) -> Message {
+    Message::user(event_text(event))
+}
+
+fn event_text(event: &SystemEvent) -> String {
     let template = include_str!("../../templates/system-event.txt");
     let name = attribute(&event.name);
-    Message::user(filled(template, &[("name", &neutralise(&name)), ("text", &neutralise(&event.text))]))
+    filled(template, &[("name", &neutralise(&name)), ("text", &neutralise(&event.text))])
+}
+
+impl Summary {
+    /// Returns the same summary with the event that tells the model about it, if it reads the summary at all.
+    #[must_use]
+    pub fn told(self) -> Self {
+        let event = self.is_shown().then(|| Box::new(compaction_event(&self)));
+        Self { event, ..self }
+    }
+}
+
+fn compaction_event(summary: &Summary) -> SystemEvent {
+    let template = match summary.text.trim().is_empty() {
+        false => include_str!("../../templates/compaction.txt"),
+        true => include_str!("../../templates/compaction-left-out.txt"),
+    };
+    let (first, last) = summary.turns;
+    let turns = if first == last { first.to_string() } else { format!("{first} to {last}") };
+    let archive = format!("a{}", summary.number);
+    let text = filled(template, &[("turns", &turns), ("archive", &archive)]);
+    SystemEvent::new("compaction", text)
+        .data(json!({"archive": archive, "turns": [first.to_string(), last.to_string()]}))
 }
 
 /// Returns the parts that an envelope adds to the user's message: its evidence, then its text.
@@ -30,7 +57,7 @@ fn text_part(envelope: &Envelope) -> Part {
     Part::text(filled(template, &[("text", &neutralise(&envelope.text))]))
 }
 
-/// Returns the user message that replaces summarised items.
+/// Returns the user message that replaces summarised items: the event that tells about them, then the summary.
 pub(crate) fn summary_message(summary: &Summary) -> Message {
     let template = include_str!("../../templates/summary.txt");
     let text = match (summary.text.trim_end(), summary.facts.as_slice()) {
@@ -38,7 +65,11 @@ pub(crate) fn summary_message(summary: &Summary) -> Message {
         ("", facts) => write_facts(facts),
         (text, facts) => format!("{text}\n{}", write_facts(facts)),
     };
-    Message::user(filled(template, &[("text", &neutralise(&text))]))
+    let text = filled(template, &[("text", &neutralise(&text))]);
+    match &summary.event {
+        Some(event) => Message::parts(Role::User, vec![Part::text(event_text(event)), Part::text(text)]),
+        None => Message::user(text),
+    }
 }
 
 /// Returns the text of a summary, if `text` has the form that [`summary_message`] writes.

@@ -6,7 +6,8 @@
 //!
 //! The rules for turning items into messages:
 //!
-//! 1. An item that is not visible to the history contributes nothing.
+//! 1. An item that is not visible to the history contributes nothing. The exception is a turn that began hidden from
+//!    the history: the model reads it while it is open, and what is visible of it once it has ended.
 //! 2. A message is appended as it is; a system event or a summary becomes a separate user message with its own
 //!    wording.
 //! 3. An envelope becomes a separate part after the user's text: in the last user message of this turn (messages that
@@ -51,6 +52,10 @@ pub struct Turn {
     user: Option<usize>,
     is_summary: bool,
     is_leading: bool,
+    /// Whether it includes items that the history does not show.
+    shows_hidden: bool,
+    /// The other form of a turn that is hidden from the history: as it reads once it has ended, or while it is open.
+    other_form: Option<Box<Turn>>,
 }
 
 /// Which counters the summed costs come from.
@@ -105,6 +110,8 @@ impl Turn {
             user: None,
             is_summary: false,
             is_leading: false,
+            shows_hidden: false,
+            other_form: None,
         }
     }
 
@@ -171,14 +178,21 @@ impl Turn {
 
     /// Applies the next item of this turn. The work depends on the item only, not on what came before.
     pub fn apply(&mut self, item: &Item) {
+        if let Some(other) = &mut self.other_form {
+            other.apply(item);
+        }
         match &item.body {
-            Body::Change(change) => self.change(change),
+            Body::Change(change) => self.change(item.turn, change),
             Body::Application(_) => {}
-            _ if !item.visibility.history => {}
+            _ if !item.visibility.history && !self.shows_hidden => {}
             Body::Message(message) => self.say(neutral_message(message), &item.cost),
             Body::SystemEvent(event) => self.tell(event_message(event), &item.cost),
             Body::Summary(summary) => self.tell(summary_message(summary), &item.cost),
             Body::Envelope(envelope) => self.enclose(envelope, &item.cost),
+        }
+        if self.shows_hidden && !item.visibility.history {
+            // A hidden item is recorded without a cost.
+            (self.cost, self.counted) = (None, Counted::Mixed);
         }
         if self.counted == Counted::Nothing {
             // An empty item costs nothing, whichever counter was used.
@@ -344,11 +358,29 @@ impl Turn {
         }
     }
 
-    fn change(&mut self, change: &Change) {
+    fn change(&mut self, number: TurnNo, change: &Change) {
         match change {
-            Change::TurnBegan { .. } | Change::TurnResumed => self.status = TurnStatus::InFlight,
+            Change::TurnBegan { visibility, .. } => {
+                self.status = TurnStatus::InFlight;
+                if visibility.is_some_and(|it| !it.history) && self.other_form.is_none() && !self.shows_hidden
+                {
+                    let ended = Turn { status: self.status, ..Turn::start(number) };
+                    (self.shows_hidden, self.other_form) = (true, Some(Box::new(ended)));
+                }
+            }
+            Change::TurnResumed => self.status = TurnStatus::InFlight,
             Change::TurnEnded { status, .. } => self.status = *status,
             _ => {}
+        }
+        if self.shows_hidden == self.status.is_over() {
+            self.take_other_form();
+        }
+    }
+
+    fn take_other_form(&mut self) {
+        if let Some(mut other) = self.other_form.take() {
+            std::mem::swap(self, &mut other);
+            self.other_form = Some(other);
         }
     }
 }

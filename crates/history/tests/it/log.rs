@@ -29,7 +29,7 @@ pub(crate) fn of(seq: u64, turn: u64, body: Body) -> Item {
 }
 
 fn event(text: &str) -> Body {
-    Body::SystemEvent(SystemEvent { name: "deploy \"a\"".to_owned(), text: text.to_owned() })
+    Body::SystemEvent(SystemEvent::new("deploy \"a\"", text))
 }
 
 fn envelope(tag: EnvelopeTag, text: &str) -> Body {
@@ -55,14 +55,14 @@ fn replayed(items: &[Item]) -> String {
 fn items_become_messages() {
     insta::assert_snapshot!(replayed(&[
         of(1, 0, event("Live.")),
-        of(2, 1, Body::Change(Change::TurnBegan { key: None })),
+        of(2, 1, Body::Change(Change::began(None))),
         item(3, 1, "user Where?"),
         of(4, 1, envelope(EnvelopeTag::SystemContext, "Page 7.")),
         of(5, 1, envelope(EnvelopeTag::SystemReminders, "Likes tea.")),
         of(6, 1, Body::Application(Application { kind: "badge".into(), value: json!(1) })),
         item(7, 1, "assistant Here."),
         of(8, 1, ended(TurnStatus::Failed)),
-        of(9, 2, Body::Change(Change::TurnBegan { key: None })),
+        of(9, 2, Body::Change(Change::began(None))),
         of(10, 2, Body::Summary(Summary { text: "They met.".into(), first: Seq(1), last: Seq(8), ..Summary::default() })),
     ]), @r#"
     t0 completed 10
@@ -178,4 +178,50 @@ fn an_items_cost_is_what_the_turn_will_hold() {
     }
     let recount: Tokens = turn.messages().iter().map(|it| message_tokens(&counter, it)).sum();
     assert_eq!(turn.cost().map(|it| it.tokens), Some(recount));
+}
+
+/// Returns a log of one hidden turn: `h` is hidden, `v` is visible, `S` suspends, `R` resumes, `F` fails.
+fn hidden_log(story: &str) -> Vec<Item> {
+    let visibility = Some(Visibility { client: true, history: false });
+    let mut items = vec![of(1, 1, Body::Change(Change::TurnBegan { key: None, visibility }))];
+    for (idx, what) in story.chars().enumerate() {
+        let seq = idx as u64 + 2;
+        items.push(match what {
+            'h' => Item { visibility: Visibility::CLIENT, ..item(seq, 1, &format!("user h{idx}")) },
+            'v' => item(seq, 1, &format!("user v{idx}")),
+            'S' => of(seq, 1, ended(TurnStatus::Suspended)),
+            'R' => of(seq, 1, Body::Change(Change::TurnResumed)),
+            'F' => of(seq, 1, ended(TurnStatus::Failed)),
+            _ => of(seq, 1, ended(TurnStatus::Completed)),
+        });
+    }
+    items
+}
+
+fn said(story: &str) -> String {
+    let turns = turns(&hidden_log(story));
+    let texts = turns[0].messages().iter().map(|it| it.joined_text());
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_hidden_turn_is_read_while_it_is_open() {
+    assert_eq!(said("hvh"), "h0 v1 h2");
+    assert_eq!(said("hvhS"), "h0 v1 h2");
+    assert_eq!(said("hSvRh"), "h0 v2 h4");
+    assert_eq!(said("hvhE"), "v1");
+    assert_eq!(said("hEv"), "v2");
+    assert_eq!(said("hvFRh"), "h0 v1 h4", "a turn that failed can be resumed");
+    assert_eq!(said("hvFRhE"), "v1");
+}
+
+proptest::proptest! {
+    #[test]
+    fn an_ended_hidden_turn_is_what_is_visible_of_it(story in "[hvSR]{0,12}E[v]{0,2}") {
+        let visible: Vec<Item> = hidden_log(&story).into_iter().filter(|it| it.visibility.history).collect();
+        let texts = visible.iter().filter_map(|it| it.body.as_message()).map(|it| it.joined_text());
+        let texts: Vec<String> = texts.collect();
+        // A turn that is resumed after its end is open again.
+        proptest::prop_assert_eq!(said(&story), texts.join(" "));
+    }
 }

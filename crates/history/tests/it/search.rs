@@ -92,7 +92,7 @@ fn what_was_said_and_done_is_searchable() {
     assert_eq!(text_of(result(ToolOutput::Content(vec![Part::text("one"), picture()]))), "one");
     let denied = ToolOutput::ExecutionDenied { reason: Some("too risky".into()) };
     assert_eq!(text_of(result(denied)), "too risky");
-    let event = SystemEvent { name: "deploy".into(), text: "it is out".into() };
+    let event = SystemEvent::new("deploy", "it is out");
     assert_eq!(text_of(Body::SystemEvent(event)), "deploy\nit is out");
     let envelope = Envelope::text(EnvelopeTag::SystemContext, "hidden");
     assert_eq!(text_of(Body::Envelope(envelope)), "hidden");

@@ -88,3 +88,23 @@ fn a_function_with_a_name_is_a_transform() {
     let shown = transformed(&Transforms::default().then(first), notation::turns("t1 user a\nt2 user b"));
     assert_eq!(shown, "t1 user a\n! first: 2 -> 1");
 }
+
+#[test]
+fn large_results_of_ended_turns_become_previews() {
+    let result = |text: String| {
+        let result = ToolResult { call_id: "c1".into(), name: "logs".into(), output: ToolOutput::Text(text) };
+        Message::parts(Role::Tool, vec![Part::ToolResult(result)])
+    };
+    let large = || result("one line of a log\n".repeat(3_000));
+    let turns = vec![
+        Turn::new("t1", vec![large()]),
+        Turn::new("t2", vec![result("short".to_owned())]),
+        Turn::new("t3", vec![large()]).with_status(contexture_history::TurnStatus::InFlight),
+    ];
+    let transforms = Transforms::default().then(contexture_history::compaction::bounded_results());
+    let once = transforms.run(turns.clone()).turns;
+    let is_changed: Vec<bool> = once.iter().zip(&turns).map(|(now, before)| now != before).collect();
+    assert_eq!(is_changed, [true, false, false]);
+    // A preview is short enough to stay as it is.
+    assert_eq!(transforms.run(once.clone()).turns, once);
+}

@@ -174,7 +174,7 @@ fn what_is_unknown_is_refused_by_name() {
     unknown field `id`
     give exactly one of `data`, `url`, found 2
     give exactly one of `data`, `url`, `id`, found 0
-    unknown field `strict`, expected one of `name`, `description`, `parameters`
+    unknown field `strict`, expected one of `name`, `description`, `parameters`, `native`
     unknown field `temprature`, expected one of `temperature`, `max_tokens`, `top_p`, `top_k`, `stop`, `seed`, `reasoning`, `provider`
     unknown field `stream`, expected one of `model`, `messages`, `tools`, `tool_choice`, `output`, `settings`, `breakpoints`
     unknown variant `video`, expected one of `text`, `json`, `execution-denied`, `error-text`, `error-json`, `content`

@@ -3,7 +3,7 @@
 //! Input is [`Sources`], output is a [`Compiled`]: one unit per context and prompt file, each with its own faults and
 //! the files it depends on. The full rule:
 //!
-//! 1. A context file is lowered once, after the contexts that it uses; clones of it are the same context everywhere.
+//! 1. A context file, and each variant of a capability, is lowered once, after the contexts that it uses; clones of it are the same context everywhere.
 //! 2. Contexts that use each other in a cycle are never lowered; the entry that closes the cycle is a fault.
 //! 3. A unit whose files are all unchanged is reused from the previous compilation.
 //! 4. Blocks are read first, because any entry may name one; the blocks that apply to a prompt join its entries.
@@ -23,16 +23,19 @@ use crate::files::Sources;
 use crate::files::{CONFIG, FileKind};
 use crate::knowledge::Knowledge;
 use crate::read::block_file::{BLOCKS, PROMPTS};
+use crate::read::capability_file::{Variant, capability_file, variants};
 use crate::read::context_file::context_file;
-use crate::read::entries::names;
+use crate::read::entries::{NamedUnit, names};
 use crate::read::facts::{ChosenTool, Facts, Use};
-use crate::read::index::{INDEX, Index, Located, default_id};
+use crate::read::index::{INDEX, Index, Located, capability_name, default_id, unit_key};
 use crate::read::partials::Library;
 use crate::read::places::{Places, located};
 use crate::read::prompt_file::{prompt_file, prompt_name};
-use crate::read::reader::{Lookup, Reader};
+use crate::read::reader::{Contributors, Lookup, Reader};
 use crate::read::unit::{BlockUnit, Blocks, ContextUnit};
+use crate::skills::ProjectSkills;
 use crate::source::front::{self, Document};
+use crate::source::yaml::Node;
 use contexture_template::did_you_mean;
 
 mod blocks;
@@ -80,13 +83,22 @@ impl Previous<'_> {
     }
 }
 
+/// What the entries of files may refer to besides other files.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts<'a> {
+    pub(crate) knowledge: &'a Knowledge,
+    pub(crate) skills: &'a ProjectSkills,
+    pub(crate) contributors: &'a Contributors,
+}
+
 /// Compiles all files, and reuses unchanged units from `previous`.
 pub(crate) fn compile(
     sources: &Sources,
     config: &Config,
-    knowledge: &Knowledge,
+    parts: Parts<'_>,
     previous: Option<&Previous<'_>>,
 ) -> Compiled {
+    let Parts { knowledge, skills, contributors } = parts;
     let library = Library::new(sources);
     let (index, documents) = index(sources, previous);
     let mut changes = previous.map(|it| it.changes.clone()).unwrap_or_default();
@@ -104,6 +116,8 @@ pub(crate) fn compile(
         index: &index,
         blocks: &no_blocks,
         knowledge,
+        skills,
+        contributors,
         contexts: &none,
         circles: &BTreeMap::new(),
     };
@@ -191,7 +205,7 @@ fn contexts(
     previous: Option<&Previous<'_>>,
 ) -> BTreeMap<String, Arc<ContextUnit>> {
     let mut done: BTreeMap<String, Arc<ContextUnit>> = BTreeMap::new();
-    let mut open: BTreeMap<&str, Pending> = BTreeMap::new();
+    let mut open: BTreeMap<String, Pending> = BTreeMap::new();
     for file in lookup.sources.of_kind(FileKind::Context) {
         let before = previous.and_then(|it| Some((it, it.compiled.contexts.get(file)?)));
         match before {
@@ -201,22 +215,33 @@ fn contexts(
             _ => {
                 let document = documents.remove(file);
                 let document = document.unwrap_or_else(|| lookup.sources.text(file).map(front::split));
-                open.insert(file, Pending::new(document, lookup.index));
+                open.insert(file.to_owned(), Pending::context(file, document, lookup.index));
+            }
+        }
+    }
+    for pending in lookup.sources.of_kind(FileKind::Capability).flat_map(|it| Pending::variants(it, lookup)) {
+        let before = previous.and_then(|it| Some((it, it.compiled.contexts.get(&pending.key)?)));
+        match before {
+            Some((previous, unit)) if previous.is_untouched(&unit.reads) => {
+                done.insert(pending.key, Arc::clone(unit));
+            }
+            _ => {
+                open.insert(pending.key.clone(), pending);
             }
         }
     }
     loop {
-        let is_ready = |it: &Pending| {
-            it.uses.iter().all(|used| done.contains_key(used) || !open.contains_key(used.as_str()))
-        };
-        let ready: Vec<&str> = open.iter().filter(|(_, it)| is_ready(it)).map(|(file, _)| *file).collect();
+        let is_ready =
+            |it: &Pending| it.uses.iter().all(|used| done.contains_key(used) || !open.contains_key(used));
+        let ready: Vec<String> =
+            open.iter().filter(|(_, it)| is_ready(it)).map(|(key, _)| key.clone()).collect();
         if ready.is_empty() {
             break;
         }
-        for file in ready {
-            let Some(pending) = open.remove(file) else { continue };
-            let unit = context(file, pending, Lookup { contexts: &done, ..lookup });
-            done.insert(file.to_owned(), Arc::new(unit));
+        for key in ready {
+            let Some(pending) = open.remove(&key) else { continue };
+            let unit = context(&pending, Lookup { contexts: &done, ..lookup });
+            done.insert(key, Arc::new(unit));
         }
     }
     let circular = circular(open, Lookup { contexts: &done, ..lookup });
@@ -224,48 +249,83 @@ fn contexts(
     done
 }
 
-/// A context file that waits for the contexts it uses.
+/// A context file, or a variant of a capability, that waits for what it uses.
 struct Pending {
-    document: Result<Document, ProjectError>,
+    file: String,
+    key: String,
+    document: Result<Arc<Document>, ProjectError>,
+    /// The variant to read, if it is a capability.
+    variant: Option<Variant>,
+    /// The keys of the units that it uses.
     uses: Vec<String>,
 }
 
 impl Pending {
-    fn new(document: Result<Document, ProjectError>, index: &Index) -> Self {
-        let mut found = Vec::new();
-        let entries = document.as_ref().ok().and_then(|it| it.front.get("use"));
-        entries.into_iter().for_each(|it| names(&it.value, &mut found));
-        let located = found.into_iter().filter_map(|it| match index.locate(it) {
-            Located::Path(path) | Located::Found(path) => Some(path.to_owned()),
-            Located::Several(_) | Located::Nowhere => None,
-        });
-        let uses = located.collect();
-        Self { document, uses }
+    fn context(file: &str, document: Result<Document, ProjectError>, index: &Index) -> Self {
+        let uses = document.as_ref().map(|it| uses(&it.front, index)).unwrap_or_default();
+        let (file, key) = (file.to_owned(), file.to_owned());
+        Self { file, key, document: document.map(Arc::new), variant: None, uses }
+    }
+
+    /// Returns all variants of a capability.
+    fn variants(file: &str, lookup: Lookup<'_>) -> Vec<Self> {
+        let name = capability_name(file).unwrap_or(file);
+        let document = match lookup.sources.text(file).map(front::split) {
+            Ok(document) => Arc::new(document),
+            Err(error) => {
+                let (file, key) = (file.to_owned(), unit_key(name, None));
+                return vec![Self { file, key, document: Err(error), variant: None, uses: Vec::new() }];
+            }
+        };
+        let pending = |variant: Variant| Self {
+            file: file.to_owned(),
+            key: unit_key(name, variant.preset.as_deref()),
+            document: Ok(Arc::clone(&document)),
+            uses: uses(&variant.front, lookup.index),
+            variant: Some(variant),
+        };
+        variants(&document).into_iter().map(pending).collect()
     }
 }
 
+/// Returns the keys of the units that a front matter uses.
+fn uses(front: &Node, index: &Index) -> Vec<String> {
+    let mut found = Vec::new();
+    front.get("use").into_iter().for_each(|it| names(&it.value, &mut found));
+    let located = found.into_iter().filter_map(|it| match it {
+        NamedUnit::Capability { name, preset } => Some(unit_key(name, preset)),
+        NamedUnit::Context(name) => match index.locate(name) {
+            Located::Path(path) | Located::Found(path) => Some(path.to_owned()),
+            Located::Several(_) | Located::Nowhere => None,
+        },
+    });
+    located.collect()
+}
+
 /// Reads the remaining contexts: those in a cycle, and those that use one in a cycle.
-fn circular(open: BTreeMap<&str, Pending>, lookup: Lookup<'_>) -> Vec<(String, Arc<ContextUnit>)> {
+fn circular(open: BTreeMap<String, Pending>, lookup: Lookup<'_>) -> Vec<(String, Arc<ContextUnit>)> {
     let circles: BTreeMap<String, Vec<String>> =
-        open.iter().map(|(file, it)| ((*file).to_owned(), it.uses.clone())).collect();
+        open.iter().map(|(key, it)| (key.clone(), it.uses.clone())).collect();
     let lookup = Lookup { circles: &circles, ..lookup };
     let units: Vec<(String, ContextUnit)> =
-        open.into_iter().map(|(file, pending)| (file.to_owned(), context(file, pending, lookup))).collect();
+        open.into_iter().map(|(key, pending)| (key, context(&pending, lookup))).collect();
     // Each unit depends on the files of all others, since a change to any of them may break the cycle.
     let reads: BTreeSet<String> = units.iter().flat_map(|(_, it)| it.reads.iter().cloned()).collect();
     let unit = |(file, unit): (String, ContextUnit)| {
-        (file, Arc::new(ContextUnit { context: None, reads: reads.clone(), ..unit }))
+        (file, Arc::new(ContextUnit { entry: None, reads: reads.clone(), ..unit }))
     };
     units.into_iter().map(unit).collect()
 }
 
-fn context(file: &str, pending: Pending, lookup: Lookup<'_>) -> ContextUnit {
-    let document = match pending.document {
+fn context(pending: &Pending, lookup: Lookup<'_>) -> ContextUnit {
+    let file = pending.file.as_str();
+    let document = match &pending.document {
         Ok(document) => document,
         Err(error) => {
             return ContextUnit {
-                context: None,
-                faults: error.faults,
+                file: file.to_owned(),
+                entry: None,
+                faults: error.faults.clone(),
                 reads: BTreeSet::from([file.to_owned()]),
                 height: 1,
                 facts: Facts::default(),
@@ -275,11 +335,21 @@ fn context(file: &str, pending: Pending, lookup: Lookup<'_>) -> ContextUnit {
         }
     };
     let mut reader = Reader::new(file, lookup);
-    let (context, spot) = context_file(&mut reader, &document);
+    reader.key.clone_from(&pending.key);
+    let (entry, spot) = match &pending.variant {
+        None => {
+            let (context, spot) = context_file(&mut reader, document);
+            (Entry::Context(context), spot)
+        }
+        Some(variant) => {
+            let (capability, spot) = capability_file(&mut reader, document, variant);
+            (Entry::from(capability), spot)
+        }
+    };
     let faults = reader.faults();
     let Reader { reads, height, facts, places, .. } = reader;
-    let context = Some(context).filter(|_| faults.is_empty());
-    ContextUnit { context, faults, reads, height, facts, spot: Some(spot), places }
+    let entry = Some(entry).filter(|_| faults.is_empty());
+    ContextUnit { file: file.to_owned(), entry, faults, reads, height, facts, spot: Some(spot), places }
 }
 
 fn prompt(file: &str, lookup: Lookup<'_>, config: &Config) -> PromptUnit {
@@ -316,7 +386,7 @@ fn prompt(file: &str, lookup: Lookup<'_>, config: &Config) -> PromptUnit {
     let id = definition.id.clone();
     let prompt = match faults.is_empty() {
         true => PromptBuilder::from(definition).build().map_err(|err| {
-            let of_contexts = reached.iter().map(|(file, it)| (file.as_str(), &it.places));
+            let of_contexts = reached.values().map(|it| (it.file.as_str(), &it.places));
             let of_blocks = applying.iter().map(|(file, it)| (*file, &it.places));
             let files: Vec<_> =
                 std::iter::once((file, &reader.places)).chain(of_contexts).chain(of_blocks).collect();

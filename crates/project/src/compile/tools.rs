@@ -13,7 +13,7 @@ use contexture_message::ErrorCode;
 impl Compiled {
     /// Returns all tools that the project can run, or a fault for each conflicting declaration.
     pub(crate) fn tools(&self) -> Result<Vec<ProjectTool>, ProjectError> {
-        let of_contexts = self.contexts.iter().map(|(file, unit)| (file, &unit.facts));
+        let of_contexts = self.contexts.values().map(|unit| (&unit.file, &unit.facts));
         let of_prompts = self.prompts.iter().map(|(file, unit)| (file, &unit.facts));
         let mut known: BTreeMap<&str, (&ProjectTool, &str)> = BTreeMap::new();
         let mut faults = Vec::new();

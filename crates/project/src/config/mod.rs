@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub use contexture_agent::CompactionConfig;
+use contexture_agent::HttpReference;
 use contexture_compose::{CacheConfig, HistoryConfig};
 use contexture_wire::{Catalogue, Dialect, ModelFacts};
 use serde::de::value::MapAccessDeserializer;
@@ -22,10 +23,14 @@ use crate::source::toml;
 use contexture_template::did_you_mean;
 
 mod knowledge;
+mod references;
 mod server;
+mod skills;
 
 pub use knowledge::{BaseConfig, EmbedderConfig, RetrieverConfig};
+pub use references::ReferencesConfig;
 pub use server::ServerConfig;
+pub use skills::SkillsConfig;
 
 /// The settings of a project.
 ///
@@ -62,6 +67,12 @@ pub struct Config {
     pub knowledge: BTreeMap<String, BaseConfig>,
     /// The embedder of knowledge bases. Without it they are ranked by words alone.
     pub embedder: EmbedderConfig,
+    /// Where skills are, and how prompts list them.
+    pub skills: SkillsConfig,
+    /// HTTP services that resolve references, by the type of the references.
+    pub refs: BTreeMap<String, HttpReference>,
+    /// The rules for references of any type.
+    pub references: ReferencesConfig,
     /// Logging and tracing.
     pub telemetry: TelemetryConfig,
 }
@@ -216,6 +227,17 @@ impl Config {
         let Some(config) = config.filter(|_| collected.problems.is_empty()) else {
             return Err(problems(collected.problems));
         };
+        let refs = root.get("refs");
+        let faults = config.refs.iter().filter_map(|(kind, it)| Some((kind, references::fault(kind, it)?)));
+        let faults: Vec<Problem> = faults
+            .map(|(kind, fault)| {
+                let at = refs.and_then(|it| it.value.get(kind)).map_or(Place::START, |it| it.place);
+                Problem::invalid(fault).at(at)
+            })
+            .collect();
+        if !faults.is_empty() {
+            return Err(problems(faults));
+        }
         let place = root.get("compaction").map_or(Place::START, |it| it.place);
         config.check().map_err(|it| problems(vec![it.at(place)]))?;
         Ok(config)
@@ -224,7 +246,7 @@ impl Config {
     /// Returns the configuration with some keys replaced, such as `("store.url", "memory:")`. Unknown keys are
     /// rejected.
     ///
-    /// Below `providers`, `models` and `knowledge`, the last component is the key and everything between is the name:
+    /// Below `providers`, `models`, `knowledge` and `refs`, the last component is the key and everything between is the name:
     /// `models.openai/gpt-4.1.context_window`.
     pub fn with_overrides(&self, overrides: &[(&str, &str)]) -> Result<Self, ProjectError> {
         let mut config = self.clone();
@@ -283,6 +305,9 @@ impl Config {
 
     fn check(&self) -> Result<(), Problem> {
         let CompactionConfig { micro_trigger_pct: micro, full_trigger_pct: full, .. } = self.compaction;
+        if let Some(fault) = self.refs.iter().find_map(|(kind, it)| references::fault(kind, it)) {
+            return Err(Problem::invalid(fault));
+        }
         match (micro, full) {
             _ if micro > 100 || full > 100 => {
                 Err(Problem::invalid(format!("`compaction`: {} is more than 100 percent", micro.max(full))))
@@ -299,7 +324,7 @@ impl Config {
 fn split_key(key: &str) -> Option<Vec<String>> {
     let (section, rest) = key.split_once('.')?;
     let path = match section {
-        "providers" | "models" | "knowledge" => {
+        "providers" | "models" | "knowledge" | "refs" => {
             let (name, field) = rest.rsplit_once('.')?;
             vec![section, name, field]
         }

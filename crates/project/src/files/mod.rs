@@ -119,6 +119,7 @@ pub(crate) enum FileKind {
     /// A partial, or a file next to prompts and contexts that can only be one.
     Partial,
     Block,
+    Capability,
     Skill,
     Flow,
 }
@@ -135,10 +136,14 @@ impl FileKind {
             "" if path == CONFIG => Some(FileKind::Config),
             "prompts" if rest.ends_with(".md") => Some(FileKind::Prompt),
             "contexts" if rest.ends_with(".md") => Some(FileKind::Context),
-            "prompts" | "contexts" if rest.ends_with(".liquid") => Some(FileKind::Partial),
+            "prompts" | "contexts" | "capabilities" if rest.ends_with(".liquid") => Some(FileKind::Partial),
             "partials" => Some(FileKind::Partial),
             "blocks" if is_direct && rest.ends_with(".md") => Some(FileKind::Block),
             "flows" if rest.ends_with(".yaml") || rest.ends_with(".yml") => Some(FileKind::Flow),
+            "capabilities" => {
+                let inner = rest.split_once('/').map(|(_, file)| file);
+                (inner == Some("capability.md")).then_some(FileKind::Capability)
+            }
             "skills" => {
                 let inner = rest.split_once('/').map(|(_, file)| file);
                 (inner == Some("SKILL.md")).then_some(FileKind::Skill)
@@ -149,7 +154,7 @@ impl FileKind {
 }
 
 /// The folders of a project that hold files.
-const FOLDERS: [&str; 6] = ["prompts", "contexts", "blocks", "partials", "skills", "flows"];
+const FOLDERS: [&str; 7] = ["prompts", "contexts", "capabilities", "blocks", "partials", "skills", "flows"];
 
 /// A project in a folder on disk.
 ///
@@ -189,31 +194,36 @@ impl Files for Folder {
     }
 
     fn read(&self, path: &str) -> Result<String, FilesError> {
-        let io = |it| failed(path, it);
         if FileKind::of(path).is_none() {
             return Err(FilesError::NotFound { path: path.to_owned() });
         }
-        let root = self.0.canonicalize().map_err(io)?;
-        let file = root.join(path);
-        let real = file.canonicalize().map_err(|err| match file.is_symlink() {
-            true => FilesError::LinkNowhere { path: path.to_owned() },
-            false => failed(path, err),
-        })?;
-        if !real.starts_with(&root) {
-            return Err(FilesError::LinkOutside { path: path.to_owned() });
-        }
-        let file = fs::File::open(real).map_err(io)?;
-        let mut bytes = Vec::new();
-        // The file may grow while it is read, so read at most one byte more than allowed.
-        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
-        if bytes.len() as u64 > MAX_FILE_BYTES {
-            return Err(FilesError::TooLarge { path: path.to_owned(), limit: MAX_FILE_BYTES });
-        }
-        String::from_utf8(bytes).map_err(|err| FilesError::NotUtf8 {
-            path: path.to_owned(),
-            valid_up_to: err.utf8_error().valid_up_to(),
-        })
+        read_inside(&self.0, path)
     }
+}
+
+/// Reads a file of a folder. A link that leads out of the folder is not followed.
+pub(crate) fn read_inside(folder: &Path, path: &str) -> Result<String, FilesError> {
+    let io = |it| failed(path, it);
+    let root = folder.canonicalize().map_err(io)?;
+    let file = root.join(path);
+    let real = file.canonicalize().map_err(|err| match file.is_symlink() {
+        true => FilesError::LinkNowhere { path: path.to_owned() },
+        false => failed(path, err),
+    })?;
+    if !real.starts_with(&root) {
+        return Err(FilesError::LinkOutside { path: path.to_owned() });
+    }
+    let file = fs::File::open(real).map_err(io)?;
+    let mut bytes = Vec::new();
+    // The file may grow while it is read, so read at most one byte more than allowed.
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(FilesError::TooLarge { path: path.to_owned(), limit: MAX_FILE_BYTES });
+    }
+    String::from_utf8(bytes).map_err(|err| FilesError::NotUtf8 {
+        path: path.to_owned(),
+        valid_up_to: err.utf8_error().valid_up_to(),
+    })
 }
 
 /// Finds the files of a project.

@@ -60,6 +60,8 @@ pub(crate) struct Entries {
 
 /// The content of a context, from its body or from `text`.
 pub(crate) struct Content {
+    /// `context` or `capability`.
+    pub(crate) kind: &'static str,
     pub(crate) id: Option<String>,
     pub(crate) text: Option<Text>,
     /// The number of variables recorded before the text was read.
@@ -74,8 +76,8 @@ pub(crate) fn context(
     entries: Entries,
     place: Place,
 ) -> (Context, Spot) {
-    let Content { id, text, noted } = content;
-    let name = id.as_ref().map_or("context".to_owned(), |id| format!("context:{id}"));
+    let Content { kind, id, text, noted } = content;
+    let name = id.as_ref().map_or(kind.to_owned(), |id| format!("{kind}:{id}"));
     reader.places.owner(&name, place);
     if let Some((id, at)) = id.as_deref().zip(reader.given(fields.id.raw)) {
         reader.places.id(id, at.node.place);
@@ -150,7 +152,7 @@ fn values<'a>(reader: &mut Reader<'a>, owner: &str, at: &Cursor<'a>) -> Option<T
     reader.tag_value(at.node)
 }
 
-fn priority(reader: &mut Reader<'_>, field: &Field<f64>) -> Option<f64> {
+pub(crate) fn priority(reader: &mut Reader<'_>, field: &Field<f64>) -> Option<f64> {
     let (value, at) = field.value.zip(reader.given(field.raw))?;
     if let Err(err) = Priority::new(value) {
         let hint = "priorities go from 0 (dropped first) to 100".to_owned();

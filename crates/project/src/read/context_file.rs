@@ -39,7 +39,7 @@ pub(crate) fn context_file<'a>(reader: &mut Reader<'a>, document: &'a Document) 
         });
     }
     let id = reader.id(&fields.id).map(|(id, _)| id).unwrap_or_else(|| default_id(reader.file).to_owned());
-    let content = Content { id: Some(id), text, noted };
+    let content = Content { kind: "context", id: Some(id), text, noted };
     let entries = reader.given(fields.entries).map(|it| entries(reader, &it)).unwrap_or_default();
     let (context, spot) = context(reader, fields, content, entries, document.front.place);
     (context.file(reader.file), spot)

@@ -1,29 +1,53 @@
-//! Reads `use`: context names, inline contexts, blocks, `when` and `match`.
+//! Reads `use`: context names, inline contexts, blocks, `when` and `match`; the other kinds have modules of their own.
 
 use contexture_message::ErrorCode;
 use std::sync::Arc;
 
+use contexture_capabilities::DEFAULTS;
+use contexture_capabilities::artifacts as artifacts_entry;
 use contexture_compose::{Branch, Entry, MAX_DEPTH, Match, Predicate, Selector, When};
 use serde::Deserialize;
 
 use crate::error::{Place, Problem};
 use crate::files::{FileKind, is_plain};
+use crate::read::blackboard;
 use crate::read::block_file::BLOCKS;
+use crate::read::capability;
+use crate::read::catalogue::{CATALOGUES, catalogue};
+use crate::read::circles::{chain, circle};
 use crate::read::context::{Content, ContextFields, Entries, context};
 use crate::read::facts::{Spot, Use};
 use crate::read::index::{INDEX, Located, context_name, context_path};
+use crate::read::injectable;
 use crate::read::knowledge;
+use crate::read::memory;
+use crate::read::pipeline;
 use crate::read::reader::{Lookup, Reader};
+use crate::read::skills;
 use crate::read::unit::BlockUnit;
 use crate::source::decode::{Cursor, Given, Raw};
-use crate::source::yaml::{Data, Node};
+use crate::source::yaml::{Data, Node, Pair};
 use contexture_template::did_you_mean;
 
 /// The kinds of entries that are maps, by the key that identifies them.
-const KINDS: [&str; 7] = ["context", "block", "when", "match", "retriever", "pipeline", "grounding"];
-
-/// Kinds of entries that files do not support yet.
-const LATER: [&str; 7] = ["skill", "memory", "blackboard", "mcp", "provider", "injectable", "contributor"];
+const KINDS: [&str; 16] = [
+    "context",
+    "block",
+    "when",
+    "match",
+    "retriever",
+    "pipeline",
+    "grounding",
+    "skill",
+    "memory",
+    "blackboard",
+    "capability",
+    "defaults",
+    "provider",
+    "injectable",
+    "contributor",
+    "artifacts",
+];
 
 /// Reads one entry or a list of entries.
 pub(crate) fn entries<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entries {
@@ -32,13 +56,30 @@ pub(crate) fn entries<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entries {
     Entries { entries, uses }
 }
 
-/// Collects the context names that a `use` mentions, at any depth.
-pub(crate) fn names<'n>(node: &'n Node, found: &mut Vec<&'n str>) {
+/// A unit that a `use` names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NamedUnit<'n> {
+    Context(&'n str),
+    Capability { name: &'n str, preset: Option<&'n str> },
+}
+
+/// Collects the contexts and capabilities that a `use` names, at any depth.
+pub(crate) fn names<'n>(node: &'n Node, found: &mut Vec<NamedUnit<'n>>) {
     match &node.data {
-        Data::Text(name) => found.push(name),
+        Data::Text(name) => found.push(NamedUnit::Context(name)),
         Data::List(items) => items.iter().for_each(|it| names(it, found)),
         Data::Map(pairs) => pairs.iter().for_each(|pair| match pair.key.as_str() {
             "use" | "default" | "context" => names(&pair.value, found),
+            "capability" => {
+                let text = |it: &'n Pair| match &it.value.data {
+                    Data::Text(text) => Some(text.as_str()),
+                    _ => None,
+                };
+                if let Some(name) = text(pair) {
+                    let preset = node.get("preset").and_then(text);
+                    found.push(NamedUnit::Capability { name, preset });
+                }
+            }
             "cases" => {
                 if let Data::Map(cases) = &pair.value.data {
                     cases.iter().for_each(|it| names(&it.value, found));
@@ -81,6 +122,7 @@ fn named(reader: &mut Reader<'_>, name: &str, place: Place, uses: &mut Vec<Use>)
             reader.problem(problem.at(place).sources(files.to_vec()).hint(Some(hint)));
             return Entry::Nothing;
         }
+        Located::Nowhere if name == DEFAULTS => return capability::all_defaults(reader),
         Located::Nowhere => {
             reader.problem(nowhere(lookup, name).at(place));
             return Entry::Nothing;
@@ -95,7 +137,7 @@ fn named(reader: &mut Reader<'_>, name: &str, place: Place, uses: &mut Vec<Use>)
         }
         reader.height = reader.height.max(unit.height + 1);
         uses.push(Use::File { path, place });
-        return unit.context.clone().map_or(Entry::Nothing, Entry::Context);
+        return unit.entry.clone().unwrap_or(Entry::Nothing);
     }
     if let Some(chain) = chain(reader, &path) {
         reader.problem(circle(lookup, &chain).at(place));
@@ -111,40 +153,6 @@ fn nowhere(lookup: Lookup<'_>, name: &str) -> Problem {
     let hint = did_you_mean(name, known).or_else(write);
     Problem::new(ErrorCode::UnknownEntry, format!("there is no context `{name}`, no file `{path}`"))
         .hint(hint)
-}
-
-/// Returns the problem for a cycle of contexts; the last file of `chain` equals its first.
-fn circle(lookup: Lookup<'_>, chain: &[String]) -> Problem {
-    let source = |file: &String| format!("context:{}", lookup.index.id(file).unwrap_or(file));
-    let mut steps: Vec<String> = chain.iter().map(|it| format!("{} ({it})", source(it))).collect();
-    steps.pop();
-    steps.extend(chain.last().map(source));
-    let message = format!("contexts use each other in a circle: {}", steps.join(" → "));
-    let hint = "remove one of these uses, or move what both need to a context of its own".to_owned();
-    let sources = chain.iter().map(source).collect();
-    Problem::new(ErrorCode::DepthExceeded, message).sources(sources).hint(Some(hint))
-}
-
-/// Returns the path from the file being read through `first` back to itself.
-fn chain(reader: &Reader<'_>, first: &str) -> Option<Vec<String>> {
-    let circles = reader.lookup.circles;
-    // Breadth-first search finds the shortest cycle, which keeps the message short.
-    let mut ways: Vec<Vec<String>> = vec![vec![reader.file.to_owned(), first.to_owned()]];
-    let mut seen = std::collections::BTreeSet::from([first.to_owned()]);
-    let mut idx = 0;
-    while let Some(way) = ways.get(idx).cloned() {
-        idx += 1;
-        let Some(last) = way.last() else { continue };
-        if last == reader.file {
-            return Some(way);
-        }
-        for next in circles.get(last).into_iter().flatten() {
-            if next == reader.file || seen.insert(next.clone()) {
-                ways.push(way.iter().cloned().chain([next.clone()]).collect());
-            }
-        }
-    }
-    None
 }
 
 #[derive(Default, Deserialize)]
@@ -179,15 +187,6 @@ struct MatchEntry {
 fn mapped<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Entry {
     let pairs = at.node.pairs();
     let of_kind = |kinds: &[&str]| pairs.iter().find(|it| kinds.contains(&it.key.as_str()));
-    if let Some(later) = of_kind(&LATER) {
-        let message = match entry_name(&later.value) {
-            Some(name) => format!("there is no entry `{}:{name}`", later.key),
-            None => format!("there is no entry `{}`", later.key),
-        };
-        let hint = format!("this version does not have entries of the kind `{}` yet", later.key);
-        reader.problem(Problem::new(ErrorCode::UnknownEntry, message).at(later.place).hint(Some(hint)));
-        return Entry::Nothing;
-    }
     match of_kind(&KINDS).map(|it| it.key.as_str()) {
         Some("context") => {
             let fields: ContextEntry = reader.decode(at.clone());
@@ -204,10 +203,19 @@ fn mapped<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> 
         Some("retriever") => knowledge::retriever(reader, at),
         Some("pipeline") => knowledge::pipeline(reader, at),
         Some("grounding") => knowledge::grounding(reader, at),
+        Some("skill") => skills::skill(reader, at),
+        Some("memory") => memory::memory(reader, at),
+        Some("blackboard") => blackboard::blackboard(reader, at),
+        Some("capability") => capability::capability(reader, at, uses),
+        Some("defaults") => capability::defaults(reader, at),
+        Some("provider") => pipeline::provider_entry(reader, at),
+        Some("injectable") => injectable::injectable_entry(reader, at),
+        Some("contributor") => injectable::contributor(reader, at),
+        Some("artifacts") => artifacts(reader, at),
         Some("when") => when(reader, at, uses),
         Some("match") => matching(reader, at, uses),
         _ => {
-            let known = KINDS.iter().chain(&LATER).copied();
+            let known = KINDS.iter().copied();
             let problem = match pairs.first() {
                 Some(pair) => {
                     Problem::new(ErrorCode::UnknownEntry, format!("unknown kind of entry `{}`", pair.key))
@@ -222,16 +230,17 @@ fn mapped<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> 
     }
 }
 
-/// Returns the name of an entry: its value, or one of its fields.
-fn entry_name(node: &Node) -> Option<&str> {
-    match &node.data {
-        Data::Text(name) => Some(name),
-        Data::Map(pairs) => {
-            let named = pairs.iter().find(|it| matches!(it.key.as_str(), "id" | "name"));
-            named.and_then(|it| entry_name(&it.value))
-        }
-        _ => None,
-    }
+/// The entry `artifacts`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ArtifactsEntry {
+    artifacts: bool,
+}
+
+/// Reads `artifacts: true`.
+fn artifacts<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entry {
+    let fields: ArtifactsEntry = reader.decode(at.clone());
+    if fields.artifacts { artifacts_entry(reader.lookup.knowledge.artifacts()) } else { Entry::Nothing }
 }
 
 fn when<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Entry {
@@ -280,7 +289,7 @@ fn missing<T>(reader: &mut Reader<'_>, at: &Cursor<'_>, field: &str) -> Option<T
 }
 
 /// Reads an entry that names a block. Problems are recorded and the entry becomes `Nothing`.
-fn named_block<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Entry {
+pub(super) fn named_block<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> Entry {
     let lookup = reader.lookup;
     reader.reads.insert(BLOCKS.to_owned());
     let node = at.node;
@@ -292,12 +301,12 @@ fn named_block<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>
     let found: Vec<(&String, &Arc<BlockUnit>)> =
         lookup.blocks.iter().filter(|(_, it)| it.name == tag).collect();
     match found[..] {
-        [] if tag == lookup.knowledge.catalogue_tag() => {
-            knowledge::depends(reader);
-            Entry::Block(lookup.knowledge.catalogue())
-        }
         [] => {
-            let hint = did_you_mean(name, lookup.blocks.values().map(|it| it.name.as_str()));
+            if let Some(entry) = catalogue(reader, &tag) {
+                return entry;
+            }
+            let known = lookup.blocks.values().map(|it| it.name.as_str()).chain(CATALOGUES);
+            let hint = did_you_mean(name, known);
             let problem =
                 Problem::new(ErrorCode::UnknownEntry, format!("there is no block `{name}`")).at(node.place);
             reader.problem(problem.hint(hint));
@@ -326,7 +335,7 @@ fn inline_context<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<U
     let id = reader.id(&fields.id).map(|(id, _)| id);
     let text = reader.text_of(fields.text);
     let nested = reader.given(fields.entries).map(|it| entries(reader, &it)).unwrap_or_default();
-    let content = Content { id, text, noted };
+    let content = Content { kind: "context", id, text, noted };
     let (context, spot) = context(reader, fields, content, nested, at.node.place);
     uses.push(Use::Inline(spot));
     Entry::Context(context)

@@ -27,12 +27,18 @@ pub(crate) struct Facts {
     pub(crate) plain_tools: Vec<(ToolDefinition, Place)>,
     /// Tools without a description.
     pub(crate) silent_tools: Vec<(String, Place)>,
+    /// The blackboards that it defines.
+    pub(crate) boards: Vec<DefinedBoard>,
     /// The top-level keys that it adds to the tag tree.
     pub(crate) slot: Vec<(String, Place)>,
     /// The variables that a `<context>` section reads from the tag tree, if there is such a section.
     pub(crate) section: Option<Vec<Read>>,
     /// The variables that the user text reads.
     pub(crate) user: Vec<Read>,
+    /// The capability that it defines, with the names of its values.
+    pub(crate) capability: Option<(String, Vec<String>)>,
+    /// Whether it has a context provider that makes HTTP calls.
+    pub(crate) asks_servers: bool,
     /// Tools that a `tool_choice` names.
     pub(crate) chosen_tools: Vec<ChosenTool>,
     /// The position where a prompt declares its id.
@@ -41,6 +47,14 @@ pub(crate) struct Facts {
     pub(crate) texts: Vec<Spread>,
     /// Warnings that depend on this file alone.
     pub(crate) remarks: Vec<Remark>,
+}
+
+/// A blackboard that a file defines.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DefinedBoard {
+    pub(crate) id: String,
+    pub(crate) schema: Value,
+    pub(crate) place: Place,
 }
 
 impl Facts {

@@ -1,10 +1,12 @@
-//! Finds context files by the names that entries use.
+//! Finds context files and capabilities by the names that entries use.
 //!
 //! The full rule: `brand` means `contexts/brand.md`; otherwise the only context file that declares `id: brand`;
 //! otherwise the only `brand.md` in any folder below `contexts/`. A name that matches several files is ambiguous and
 //! selects none.
 
 use std::collections::BTreeMap;
+
+use contexture_compose::DEFAULT_PRESET;
 
 /// Recorded as a dependency of a unit that looked up a context by id or file name, whether it found one or not.
 pub(crate) const INDEX: &str = "contexts/";
@@ -74,6 +76,24 @@ pub(crate) fn context_name(path: &str) -> Option<&str> {
 /// Returns the id of a context file that declares none: its file name without the folder.
 pub(crate) fn default_id(path: &str) -> &str {
     last_part(context_name(path).unwrap_or(path))
+}
+
+/// Returns the file of a capability.
+pub(crate) fn capability_path(name: &str) -> String {
+    format!("capabilities/{name}/capability.md")
+}
+
+/// Returns the name of the capability in a file.
+pub(crate) fn capability_name(file: &str) -> Option<&str> {
+    file.strip_prefix("capabilities/")?.strip_suffix("/capability.md")
+}
+
+/// Returns the key of a variant among the units.
+pub(crate) fn unit_key(name: &str, preset: Option<&str>) -> String {
+    match preset.filter(|it| *it != DEFAULT_PRESET) {
+        Some(preset) => format!("{}#{preset}", capability_path(name)),
+        None => capability_path(name),
+    }
 }
 
 fn last_part(file: &str) -> &str {

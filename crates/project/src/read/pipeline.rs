@@ -1,17 +1,33 @@
-//! Reads `transforms` and `providers`, which change the conversation of a request.
+//! Reads `transforms` and `providers`, which change the conversation of a request, and the entry `provider`.
 
-use contexture_compose::{BlockMode, ContextProvider, Transforms, identity_and_date};
+use std::collections::BTreeMap;
+
+use contexture_agent::HttpTool;
+use contexture_capabilities::{HttpProvider, http_provider};
+use contexture_compose::{
+    BlockMode, ContextProvider, Entry, OnError, Priority, TagValue, Transforms, identity_and_date,
+    text_provider,
+};
+use contexture_history::compaction::bounded_results;
 use contexture_history::{RedactError, RedactRule, last_turns, redact, without_media, without_thinking};
 
+use contexture_message::Role;
+use serde::Deserialize;
+
 use crate::error::Problem;
+use crate::read::context::{ErrorPolicy, priority as priority_of};
 use crate::read::reader::Reader;
-use crate::source::decode::{Cursor, Field, Raw};
+use crate::source::decode::{Cursor, Field, Raw, TimeSpan, Word};
 use crate::source::yaml::Data;
 use crate::workspace::WorkspaceSnapshot;
 use contexture_template::did_you_mean;
 
-const TRANSFORMS: [&str; 4] = ["without_thinking", "without_media", "last_turns", "redact"];
-const PROVIDERS: [&str; 3] = ["identity", "date", "workspace"];
+const TRANSFORMS: [&str; 5] =
+    ["without_thinking", "without_media", "bounded_results", "last_turns", "redact"];
+const PROVIDERS: [&str; 5] = ["identity", "date", "workspace", "text", "http"];
+
+/// The largest answer of a server that is read, unless the provider says otherwise.
+const MAX_ANSWER_BYTES: usize = 256 * 1024;
 
 /// An entry of one of the lists: a name, or a map from a name to its value.
 struct Named<'a> {
@@ -32,6 +48,7 @@ fn transform(entry: Named<'_>, at: &Cursor<'_>, all: Transforms) -> Result<Trans
     match (entry.name, entry.value) {
         ("without_thinking", None) => Ok(all.then(without_thinking())),
         ("without_media", None) => Ok(all.then(without_media())),
+        ("bounded_results", None) => Ok(all.then(bounded_results())),
         ("last_turns", Some(count)) => Ok(all.then(last_turns(count.value()?))),
         ("redact", Some(rules)) => {
             let rules = rules.items().iter().map(rule).collect::<Result<Vec<_>, _>>()?;
@@ -39,7 +56,7 @@ fn transform(entry: Named<'_>, at: &Cursor<'_>, all: Transforms) -> Result<Trans
         }
         ("last_turns", None) => Err(form(at, "last_turns: 20")),
         ("redact", None) => Err(form(at, "redact: [email, api_key]")),
-        (name @ ("without_thinking" | "without_media"), Some(_)) => Err(form(at, name)),
+        (name @ ("without_thinking" | "without_media" | "bounded_results"), Some(_)) => Err(form(at, name)),
         (name, _) => Err(at.locate(unknown("transform", name, &TRANSFORMS))),
     }
 }
@@ -70,25 +87,49 @@ fn rule(at: &Cursor<'_>) -> Result<RedactRule, Problem> {
 pub(crate) fn providers(reader: &mut Reader<'_>, list: Field<Vec<Raw>>) -> Vec<ContextProvider> {
     let items: Vec<Cursor<'_>> = list.value.into_iter().flatten().map(|it| reader.cursor(it)).collect();
     let has_identity = items.iter().any(|it| named(it).is_ok_and(|it| it.name == "identity"));
-    let mut n_workspaces = 0;
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let read = items.iter().filter_map(|at| {
         let entry = reader.take(named(at))?;
         if entry.name == "date" && entry.value.is_none() && has_identity {
             return None;
         }
-        n_workspaces += usize::from(entry.name == "workspace");
-        provider(reader, entry, at, n_workspaces > 1)
+        let n_before = *seen.entry(entry.name).and_modify(|it| *it += 1).or_default();
+        provider(reader, entry, at, n_before)
     });
     read.collect()
 }
 
-/// Reads one provider. Workspaces after the first have the folder in their names.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ProviderEntry {
+    provider: Option<Raw>,
+}
+
+/// Reads `provider: …`, with the same forms as an item of `providers`.
+pub(crate) fn provider_entry<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entry {
+    let fields: ProviderEntry = reader.decode(at.clone());
+    let Some(inner) = reader.given(fields.provider) else { return Entry::Nothing };
+    let entry = reader.take(named(&inner));
+    entry.and_then(|it| provider(reader, it, &inner, 0)).map_or(Entry::Nothing, Entry::from)
+}
+
+/// Reads a folder to list.
+pub(crate) fn workspace_provider<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Option<ContextProvider> {
+    let read = workspace(reader, at);
+    let Workspace { snapshot, real_time, .. } = reader.take(read)?;
+    Some(snapshot.provider_as("workspace".to_owned(), real_time, None))
+}
+
+/// Reads one provider, after `n_before` of the same kind. Workspaces after the first have the folder in their names, texts
+/// and calls without a name their number.
 fn provider<'a>(
     reader: &mut Reader<'a>,
     entry: Named<'a>,
     at: &Cursor<'a>,
-    is_further: bool,
+    n_before: usize,
 ) -> Option<ContextProvider> {
+    let is_further = n_before > 0;
+    let numbered = |kind: &str| if is_further { format!("{kind}_{}", n_before + 1) } else { kind.to_owned() };
     let problem = match (entry.name, entry.value) {
         ("date", None) => return Some(identity_and_date("")),
         ("identity", Some(text)) => return reader.text(&text).map(identity_and_date),
@@ -98,6 +139,10 @@ fn provider<'a>(
             let name = if is_further { format!("workspace:{path}") } else { "workspace".to_owned() };
             return Some(snapshot.provider_as(name, real_time, is_further.then_some(path)));
         }
+        ("text", Some(text)) => return text_provider_of(reader, &text, numbered("text")),
+        ("http", Some(call)) => return http_provider_of(reader, &call, numbered("http")),
+        ("text", None) => form(at, "text: …"),
+        ("http", None) => form(at, "http: {url: https://…}"),
         ("date", Some(_)) => form(at, "date"),
         ("identity", None) => form(at, "identity: You act for …"),
         ("workspace", None) => form(at, "workspace: src"),
@@ -105,6 +150,116 @@ fn provider<'a>(
     };
     reader.problem(problem);
     None
+}
+
+/// The options that texts and calls share.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TextFields {
+    name: Field<Word>,
+    text: Option<Raw>,
+    role: Field<Role>,
+    priority: Field<f64>,
+    mode: Field<BlockMode>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct HttpFields {
+    name: Field<Word>,
+    url: Field<String>,
+    method: Field<String>,
+    headers: Field<BTreeMap<String, String>>,
+    header_env: Field<BTreeMap<String, String>>,
+    request: Option<Raw>,
+    result: Field<String>,
+    max_bytes: Field<usize>,
+    role: Field<Role>,
+    priority: Field<f64>,
+    mode: Field<BlockMode>,
+    deadline: Field<TimeSpan>,
+    on_error: Field<ErrorPolicy>,
+}
+
+/// Reads a text: a template, or a map with its options.
+fn text_provider_of<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, name: String) -> Option<ContextProvider> {
+    if !matches!(at.node.data, Data::Map(_)) {
+        return reader.text(at).map(|it| text_provider(name, Role::System, it));
+    }
+    let fields: TextFields = reader.decode(at.clone());
+    let name = reader.id(&fields.name).map_or(name, |(name, _)| name);
+    let role = role(reader, &fields.role);
+    if fields.text.is_none() {
+        reader.problem(at.invalid("`text` is missing"));
+    }
+    let text = reader.text_of(fields.text)?;
+    let provider = text_provider(name, role, text);
+    Some(with_options(reader, provider, &fields.priority, fields.mode.value))
+}
+
+/// Reads an HTTP call. Its secrets are names that the program looks up, as those of HTTP tools are.
+fn http_provider_of<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, name: String) -> Option<ContextProvider> {
+    reader.facts.asks_servers = true;
+    let fields: HttpFields = reader.decode(at.clone());
+    let name = reader.id(&fields.name).map_or(name, |(name, _)| name);
+    let role = role(reader, &fields.role);
+    let Some(url) = fields.url.value else {
+        if fields.url.raw.is_none() {
+            reader.problem(at.invalid("`url` is missing"));
+        }
+        return None;
+    };
+    let request = reader.given(fields.request).and_then(|it| reader.take(it.pairs())).unwrap_or_default();
+    let request: Vec<(String, TagValue)> = request
+        .into_iter()
+        .filter_map(|(key, it)| Some((key.to_owned(), reader.tag_value(it.node)?)))
+        .collect();
+    let http = HttpTool {
+        method: fields.method.value.unwrap_or_else(|| "GET".to_owned()),
+        url,
+        headers: fields.headers.value.unwrap_or_default(),
+        header_env: fields.header_env.value.unwrap_or_default(),
+        result: fields.result.value,
+        max_bytes: fields.max_bytes.value.unwrap_or(MAX_ANSWER_BYTES),
+    };
+    let made = http_provider(HttpProvider { name, http, request, role }, reader.lookup.knowledge.http());
+    let provider = reader.take(made.map_err(|err| at.invalid(err.to_string())))?;
+    let provider = fields.deadline.value.into_iter().fold(provider, |it, after| it.deadline(after.0));
+    let provider = fields.on_error.value.into_iter().fold(provider, |it, policy| match policy {
+        ErrorPolicy::Fail => it.on_error(OnError::Fail),
+        ErrorPolicy::Skip => it.on_error(OnError::Skip),
+    });
+    Some(with_options(reader, provider, &fields.priority, fields.mode.value))
+}
+
+fn role(reader: &mut Reader<'_>, field: &Field<Role>) -> Role {
+    match field.value {
+        Some(Role::Tool) => {
+            if let Some(at) = reader.given(field.raw) {
+                reader.problem(at.wrong("`system`, `user` or `assistant`"));
+            }
+            Role::System
+        }
+        Some(role) => role,
+        None => Role::System,
+    }
+}
+
+fn with_options(
+    reader: &mut Reader<'_>,
+    provider: ContextProvider,
+    priority: &Field<f64>,
+    mode: Option<BlockMode>,
+) -> ContextProvider {
+    let provider = match mode {
+        Some(BlockMode::Cached) => provider.cached(),
+        Some(BlockMode::RealTime) => provider.real_time(),
+        None => provider,
+    };
+    match priority_of(reader, priority).map(Priority::new) {
+        Some(Ok(priority)) => provider.priority(priority),
+        Some(Err(_)) | None => provider,
+    }
 }
 
 /// A folder to list, and whether to list it again in every turn.

@@ -7,7 +7,7 @@ use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
 
 use contexture_compose::tags::{TagError, validate_tag_name};
-use contexture_compose::{Error, ErrorKind};
+use contexture_compose::{Error, ErrorKind, Source};
 
 use crate::error::{Fault, Place};
 use crate::source::yaml::{Data, Node};
@@ -32,6 +32,8 @@ pub(crate) struct Places {
     tags: BTreeMap<(String, String), Place>,
     /// Positions of input key declarations, by owner and key.
     keys: BTreeMap<(String, String), Place>,
+    /// Positions of entries that include a capability, by its name and the preset.
+    capabilities: BTreeMap<(String, String), Place>,
 }
 
 impl Places {
@@ -41,6 +43,11 @@ impl Places {
 
     pub(crate) fn id(&mut self, id: &str, place: Place) {
         self.ids.insert(id.to_owned(), place);
+    }
+
+    /// Records the first entry that includes a capability with a preset.
+    pub(crate) fn capability(&mut self, name: &str, preset: &str, place: Place) {
+        self.capabilities.entry((name.to_owned(), preset.to_owned())).or_insert(place);
     }
 
     /// Records the keys that a schema declares.
@@ -124,6 +131,15 @@ fn place<'a>(kind: &ErrorKind, fault: &Fault, files: &Files<'a>) -> Option<(&'a 
             in_second.and_then(of).or_else(|| files.iter().find_map(of))
         }
         ErrorKind::Tag(err) => tag(err, files),
+        ErrorKind::PresetConflict { capability, second, .. } => {
+            first(&|it| it.capabilities.get(&(capability.clone(), second.clone())).copied())
+        }
+        ErrorKind::Conditional { owner: Source::Capability(name), .. } => {
+            let of_name = |it: &Places| {
+                it.capabilities.iter().find(|((known, _), _)| **known == **name).map(|(_, it)| *it)
+            };
+            first(&of_name)
+        }
         _ => None,
     };
     let single = || match fault.sources.as_slice() {

@@ -5,6 +5,7 @@ use contexture_compose::{
     Adaptation, Budget, CacheConfig, Constraint, Definition, Guardrail, InputPolicy, MessageText, Schema,
     StopCondition, TagValue, Text, ToolMiddleware, UserMessage, UserPart,
 };
+use contexture_history::Visibility;
 use contexture_message::{Part, Role, Settings, ToolChoice};
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -43,6 +44,8 @@ struct PromptFields {
     context: Option<Raw>,
     history: Field<HistoryDefault>,
     user: Option<Raw>,
+    user_message: Option<Raw>,
+    visibility: Field<Visibility>,
     settings: Field<Settings>,
     adapt: Field<IndexMap<String, Field<AdaptFields>>>,
     tools: Each<DeclaredTool>,
@@ -121,6 +124,7 @@ pub(crate) fn prompt_file<'a>(
     let id = reader.id(&fields.id);
     reader.facts.id = id.as_ref().map(|(_, place)| *place);
     let (system, context_in_system, prompt, user) = texts(reader, &fields, &body);
+    let user_message = reader.given(fields.user_message).and_then(|it| reader.stated(&it));
     let messages = messages(reader, fields.messages);
     let (context, context_section) = slot(reader, fields.context, &body);
     let mut overrides = fields.overrides.words();
@@ -141,6 +145,8 @@ pub(crate) fn prompt_file<'a>(
         system,
         prompt,
         user,
+        user_message,
+        visibility: fields.visibility.value,
         messages: messages.into(),
         context,
         context_section,

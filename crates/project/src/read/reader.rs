@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use contexture_capabilities::{QUERY_VARIABLES, QueryTemplate};
-use contexture_compose::{Schema, TagValue, Text};
+use contexture_compose::{Contributor, Schema, TagValue, Text};
 use contexture_message::{ErrorCode, ToolDefinition};
 use contexture_template::{Condition, Expression, ParseConfig, Template, Variable};
 use serde::de::DeserializeOwned;
@@ -18,9 +18,13 @@ use crate::read::partials::Library;
 use crate::read::places::Places;
 use crate::read::tools::DeclaredTool;
 use crate::read::unit::{Blocks, ContextUnit};
+use crate::skills::ProjectSkills;
 use crate::source::decode::{Advice, Collected, Cursor, Each, Field, Raw, Word};
 use crate::source::spread::{Spread, Written};
 use crate::source::yaml::{Data, Node};
+
+/// Contributors that an application registered, by id.
+pub(crate) type Contributors = BTreeMap<String, Arc<dyn Contributor>>;
 
 /// The definitions that a file may refer to.
 #[derive(Clone, Copy)]
@@ -32,7 +36,11 @@ pub(crate) struct Lookup<'a> {
     pub(crate) blocks: &'a Blocks,
     /// The knowledge bases.
     pub(crate) knowledge: &'a Knowledge,
-    /// Contexts that were already read.
+    /// The skills.
+    pub(crate) skills: &'a ProjectSkills,
+    /// Contributors that the application registered, by id.
+    pub(crate) contributors: &'a Contributors,
+    /// Contexts and variants of capabilities that were already read.
     pub(crate) contexts: &'a BTreeMap<String, Arc<ContextUnit>>,
     /// For contexts in a cycle: the files that each file uses.
     pub(crate) circles: &'a BTreeMap<String, Vec<String>>,
@@ -41,6 +49,8 @@ pub(crate) struct Lookup<'a> {
 /// Reads one file and collects its problems, dependencies and facts.
 pub(crate) struct Reader<'a> {
     pub(crate) file: &'a str,
+    /// Identifies what is read among the units: the file, or a variant of it.
+    pub(crate) key: String,
     pub(crate) lookup: Lookup<'a>,
     collected: Collected<'a>,
     /// Files that were read or looked up.
@@ -56,6 +66,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn new(file: &'a str, lookup: Lookup<'a>) -> Self {
         Self {
             file,
+            key: file.to_owned(),
             lookup,
             collected: Collected::default(),
             reads: BTreeSet::from([file.to_owned()]),
@@ -112,6 +123,15 @@ impl<'a> Reader<'a> {
     pub(crate) fn text(&mut self, at: &Cursor<'a>) -> Option<Text> {
         let text = self.take(at.word())?;
         self.template(at.node.spread(&text))
+    }
+
+    /// Reads a text that is a template, or a Liquid expression if it has no tag.
+    pub(crate) fn stated(&mut self, at: &Cursor<'a>) -> Option<Text> {
+        let text = self.take(at.word())?;
+        match text.contains("{{") || text.contains("{%") {
+            true => self.text(at),
+            false => self.section(&format!("{{{{ {text} }}}}"), at.node.place),
+        }
     }
 
     /// Reads an optional field that is a template.

@@ -3,17 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use contexture_compose::{Block, Context};
+use contexture_compose::{Block, Entry};
 
 use crate::error::Fault;
 use crate::read::facts::{Facts, Spot};
 use crate::read::places::Places;
 
-/// A parsed context file.
+/// A parsed context file, or one variant of a capability.
 #[derive(Debug)]
 pub(crate) struct ContextUnit {
+    /// The file. Variants of a capability share theirs.
+    pub(crate) file: String,
     /// `None` if the file has a fault.
-    pub(crate) context: Option<Context>,
+    pub(crate) entry: Option<Entry>,
     /// Faults of this file alone.
     pub(crate) faults: Vec<Fault>,
     /// Every file that it depends on, including itself and files that were looked up but do not exist.

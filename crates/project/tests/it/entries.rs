@@ -76,10 +76,10 @@ fn unknown_entries_name_the_place_and_the_nearest_name() {
 }
 
 #[test]
-fn entries_of_later_kinds_are_refused_by_name() {
-    insta::assert_snapshot!(faults_of("---\nuse:\n  - skill: refunds\n  - memory: {id: m}\n  - block: [a]\n---\n"), @"
-    prompts/p.md:3:5 unknown_entry: there is no entry `skill:refunds` [this version does not have entries of the kind `skill` yet]
-    prompts/p.md:4:5 unknown_entry: there is no entry `memory:m` [this version does not have entries of the kind `memory` yet]
+fn entries_of_unknown_kinds_are_refused_by_name() {
+    insta::assert_snapshot!(faults_of("---\nuse:\n  - mcp: refunds\n  - blackboard: {id: m}\n  - block: [a]\n---\n"), @"
+    prompts/p.md:3:5 unknown_entry: unknown kind of entry `mcp`
+    prompts/p.md:4:17 entry_invalid: a blackboard needs `id` and `schema`
     prompts/p.md:5:12 file_invalid: `use[2].block`: expected the name of a block, found a list
     ");
 }

@@ -115,7 +115,6 @@ fn faults_name_the_place_and_what_there_is() {
         "pipeline: [retrieve]",
         "grounding: {citations: required}",
         "grounding: {bases: [handbook], quotes: sometimes}",
-        "skill: refunds",
     ];
     let all: Vec<String> = entries.iter().map(|it| of(it)).collect();
     insta::assert_snapshot!(all.join("\n"), @r"
@@ -129,7 +128,6 @@ fn faults_name_the_place_and_what_there_is() {
     prompts/p.md:3:15 file_invalid: `use[0].pipeline`: no step names a base: write `retrieve: {base: NAME}`
     prompts/p.md:3:16 file_invalid: `use[0].grounding`: `bases` or `retriever` is missing
     prompts/p.md:3:44 file_invalid: `use[0].grounding.quotes`: expected `required` or `optional` or `off`, found `sometimes`
-    prompts/p.md:3:5 unknown_entry: there is no entry `skill:refunds` [this version does not have entries of the kind `skill` yet]
     ");
 }
 

@@ -144,7 +144,7 @@ fn small_slips_are_found() {
     prompts/empty.md:1:1: warning[empty_prompt]: the prompt has no text
     prompts/p.md:2:9: warning[tool_undescribed]: tool `find` has no description [a model decides by the description whether to call a tool]
     prompts/p.md:5:19: warning[section_overlooked]: `<user>` does not start a line, so it is not a section and its text is ignored [begin a new line before the tag]
-    skills/s/SKILL.md:2:1: warning[skill_incomplete]: the skill has no `description` [a model decides by name and description whether to load a skill]
+    skills/s/SKILL.md:2:1: error[file_invalid]: `description` is missing
     ");
 }
 

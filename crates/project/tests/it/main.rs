@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod blackboard;
 mod blocks;
+mod capabilities;
 mod cases;
 mod config;
 mod entries;
@@ -12,11 +14,14 @@ mod folder;
 mod fuzz;
 mod knowledge;
 mod lint;
+mod memory;
 mod partials;
 mod pictures;
 mod pipeline;
+mod provided;
 mod reload;
 mod sections;
+mod skills;
 mod support;
 mod tools;
 mod workspace;

@@ -79,7 +79,7 @@ providers:
 ---
 Own.";
     insta::assert_snapshot!(faults_of(text), @"
-    prompts/p.md:3:5 file_invalid: `transforms[0]`: unknown transform `without_thoughts` [did you mean `without_thinking`? known: without_thinking, without_media, last_turns, redact]
+    prompts/p.md:3:5 file_invalid: `transforms[0]`: unknown transform `without_thoughts` [did you mean `without_thinking`? known: without_thinking, without_media, bounded_results, last_turns, redact]
     prompts/p.md:4:17 file_invalid: `transforms[1].last_turns`: expected a whole number from 0 on, found the text `many`
     prompts/p.md:5:5 file_invalid: `transforms[2]`: write this as `- last_turns: 20`
     prompts/p.md:6:21 file_invalid: `transforms[3].redact[1]`: unknown redaction rule `e-mail` [did you mean `email`? known: email, credit_card, api_key, bearer, private_key]
@@ -87,8 +87,8 @@ Own.";
     prompts/p.md:8:13 file_invalid: `transforms[5].redact`: a custom redaction rule needs `name` and `pattern`
     prompts/p.md:9:23 file_invalid: `transforms[6].redact`: unknown field `patern` [did you mean `pattern`? known: name, pattern]
     prompts/p.md:10:5 file_invalid: `transforms[7]`: expected a name, or a map of one name, found a list
-    prompts/p.md:11:5 file_invalid: `transforms[8]`: unknown transform `zzz` [known: without_thinking, without_media, last_turns, redact]
-    prompts/p.md:13:5 file_invalid: `providers[0]`: unknown provider `dates` [did you mean `date`? known: identity, date, workspace]
+    prompts/p.md:11:5 file_invalid: `transforms[8]`: unknown transform `zzz` [known: without_thinking, without_media, bounded_results, last_turns, redact]
+    prompts/p.md:13:5 file_invalid: `providers[0]`: unknown provider `dates` [did you mean `date`? known: identity, date, workspace, text, http]
     prompts/p.md:14:5 file_invalid: `providers[1]`: write this as `- identity: You act for …`
     prompts/p.md:15:25 template_error: expected a name, found the end
     prompts/p.md:16:16 file_invalid: `providers[3].workspace`: `../secrets` is not a folder of the project: use a relative path with `/`

@@ -212,7 +212,7 @@ fn a_flow_that_is_broken_now_keeps_its_last_good_version() {
     files.set("flows/f.yaml", "nodes: {a: {type: nothing}}");
     insta::assert_snapshot!(told(&mut project), @r"
     changed [] removed []
-    flows/f.yaml:1:19 flow_unknown_type: node `a`: there is no type `nothing` [there are: start, llm_request, user_input, manual_input, new_thread, inject_messages, release_thread, tools, tool_call, intent_router, branch, parallel, join, cache, portal_in, portal_out, sub_flow, transform, custom]
+    flows/f.yaml:1:19 flow_unknown_type: node `a`: there is no type `nothing` [there are: start, llm_request, user_input, manual_input, new_thread, inject_messages, release_thread, tools, tool_call, intent_router, branch, parallel, join, cache, blackboard_wait, portal_in, portal_out, sub_flow, transform, custom]
     ");
     assert_eq!(project.flow("f").unwrap().fingerprint(), first);
     assert_eq!(project.lint().len(), 1);

@@ -16,6 +16,7 @@ use crate::app::App;
 use crate::loaded_project::LoadedProject;
 use crate::ops::audit::{AuditEvent, SERVER};
 use crate::passes::{CHUNK, PASSES, RESULT, SHARED_HOURS};
+use crate::tenant_blocks::{DELETED, TenantBlocks};
 
 /// The longest pause between two searches for runs without a driver.
 const DUE_EVERY: Duration = Duration::from_secs(3);
@@ -107,22 +108,27 @@ async fn key_of_open_turn(thread: &Thread) -> Result<Option<String>, SessionErro
     let Some(open) = thread.refresh().await?.state().open else { return Ok(None) };
     let first = thread.after(Seq(open.began.0.saturating_sub(1)), 1).await?;
     Ok(first.into_iter().find_map(|it| match it.body {
-        Body::Change(Change::TurnBegan { key }) => key,
+        Body::Change(Change::TurnBegan { key, .. }) => key,
         _ => None,
     }))
 }
+
+/// How long threads keep what they froze of a deleted block, unless their prefix is evaluated again before.
+const MARKER_HOURS: u64 = 90 * 24;
 
 /// Prunes passes past their retention.
 pub(crate) async fn prune(app: &App) -> Result<(), Problem> {
     // A record may be named by later ones for a while.
     let hours = app.config.passes_retention_hours.saturating_add(SHARED_HOURS);
     let before = hours_ago(app.time.now(), hours);
+    let markers = hours_ago(app.time.now(), MARKER_HOURS);
     let (store, documents) = (app.store(), &app.documents);
     loop {
         let mut n_pruned = store.prune_journals(PASSES.to_owned(), before, PRUNE_AT_ONCE).await?;
         for kind in [CHUNK, RESULT] {
             n_pruned += documents.prune(kind.to_owned(), before, PRUNE_AT_ONCE).await?;
         }
+        n_pruned += documents.prune(DELETED.to_owned(), markers, PRUNE_AT_ONCE).await?;
         if n_pruned == 0 || !pause(app, Duration::from_millis(20)).await {
             return Ok(());
         }
@@ -175,7 +181,8 @@ pub(crate) async fn reload(app: &App) {
             if has_good_version(&project, fault) { "; the last good version is used" } else { "" }
         );
     }
-    match LoadedProject::load(project, faults, &app.agent, app.watcher.clone()) {
+    let blocks = TenantBlocks::new(Arc::clone(&app.documents));
+    match LoadedProject::load(project, faults, &app.agent, app.watcher.clone(), blocks) {
         Ok(loaded) => {
             app.loaded.send_replace(Arc::new(loaded));
             app.bases.wake();

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use contexture::capabilities::blackboard::{BoardError, BoardOwner};
 use contexture_agent::Agent;
-use contexture_compose::Prompt;
-use contexture_flow::{EventContext, Flow, Library, Nodes, RunEvent};
+use contexture_compose::{BoxFuture, Prompt, Scope};
+use contexture_flow::{EventContext, Flow, Library, NodeError, Nodes, RunEvent};
 use contexture_session::SessionKey;
+use serde_json::Value;
 
 use crate::events::live::LiveAnswers;
 use crate::loaded_project::CurrentProject;
@@ -35,6 +37,15 @@ impl Library for ProjectLibrary {
 
     fn nodes(&self) -> Nodes {
         self.loaded.borrow().project.flow_parts().nodes.clone()
+    }
+
+    fn blackboard(&self, id: String, scope: Scope) -> BoxFuture<'_, Result<Value, NodeError>> {
+        let boards = self.loaded.borrow().project.boards().clone();
+        Box::pin(async move {
+            let failed = |err: BoardError| NodeError::new(err.code(), err.to_string());
+            let board = BoardOwner::of(&scope).and_then(|it| boards.find(&id, &it)).map_err(failed)?;
+            Ok(board.read().await.map_err(failed)?.value().clone())
+        })
     }
 
     fn on_event(&self, about: EventContext<'_>, event: &RunEvent) {

@@ -8,10 +8,14 @@ use utoipa::openapi::{Object, Required};
 /// A name of a session, and one of anything else: no control characters.
 const SESSION: &str = r"^[^\x00-\x1f\x7f-\x9f/]+$";
 const NAME: &str = r"^[^\x00-\x1f\x7f-\x9f]+$";
+const BLOCK: &str = r"^[A-Za-z][A-Za-z0-9_\-]*$";
+const VERSION: &str = r"^[0-9]{0,15}$";
 const BASE: &str = r"^[\w\-][\w.\-]*$";
 const RUN: &str = r"^[^\x00-\x1f\x7f-\x9f/]+\.[A-Za-z0-9_\-]{1,64}$";
 const PASS: &str = r"^[^\x00-\x1f\x7f-\x9f/]+\.[1-9][0-9]{0,14}$";
 const APPROVAL: &str = r"^[^\x00-\x1f\x7f-\x9f:]+:t[1-9][0-9]{0,14}:[^\x00-\x1f\x7f-\x9f]+$";
+/// What a header can carry: spaces around it are not part of it.
+const KEY: &str = r"^[!-~]([ -~]*[!-~])?$";
 const EVENT: &str = r"^([0-9]{1,15}(\+[0-9]{1,15})?(~[0-9.,]+)?|latest)?$";
 
 /// Names the parameters of routes, each by its name, schema, example and text.
@@ -101,19 +105,39 @@ params! {
         "id" {"minLength": 1, "maxLength": 1000, "pattern": NAME} "refunds"
             "The document's id; a `/` in it is written `%2F`."
     }
+    /// A record of a memory.
+    MemoryPath: Path {
+        "id" {"minLength": 1, "maxLength": 900, "pattern": NAME} "m-1f0c" "The record's id; a `/` in it is written `%2F`."
+    }
+    /// A blackboard.
+    BlackboardPath: Path {
+        "id" {"minLength": 1, "maxLength": 48, "pattern": NAME} "todo" "The board's id."
+    }
+    /// An artifact, beside its session.
+    ArtifactPath: Path {
+        "name" {"minLength": 1, "maxLength": 100, "pattern": NAME} "plan.md" "The artifact's name; a `/` in it is written `%2F`."
+    }
+    /// A prompt block.
+    BlockPath: Path {
+        "name" {"minLength": 1, "maxLength": 128, "pattern": BLOCK} "house_rules" "The block's name, which is also its tag."
+    }
     /// A model, or a prompt that is called like one.
     ModelPath: Path {
         "id" {"minLength": 1} "chat" "The model's or the prompt's id; a `/` in it is written `%2F`."
     }
     /// Makes a write safe to repeat.
     Repeatable: Header {
-        "Idempotency-Key" {"minLength": 1, "maxLength": 200} "message-8c1"
+        "Idempotency-Key" {"minLength": 1, "maxLength": 200, "pattern": KEY} "message-8c1"
             "A name for the write, of your choice. Repeating it writes nothing. Turns of the thread share these\nnames."
     }
     /// Makes a request safe to repeat.
     Retryable: Header {
-        "Idempotency-Key" {"minLength": 1, "maxLength": 200} "request-8c1"
+        "Idempotency-Key" {"minLength": 1, "maxLength": 200, "pattern": KEY} "request-8c1"
             "A name for the turn, of your choice. Repeating it returns the outcome of the first turn and runs nothing."
+    }
+    /// Where the stream of a blackboard continues.
+    LastVersion: Header {
+        "Last-Event-ID" {"pattern": VERSION} "" "The version of the last write that was received; wins over `after` unless it is empty."
     }
     /// Where a stream of events continues.
     LastEventId: Header {

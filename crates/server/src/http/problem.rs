@@ -59,6 +59,9 @@ struct More {
     /// The request, as the server's log knows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
+    /// What there is now, where a write expected something else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current: Option<serde_json::Value>,
 }
 
 impl Problem {
@@ -74,6 +77,13 @@ impl Problem {
             retry_after: None,
             more: Box::default(),
         }
+    }
+
+    /// Sets what there is now, where a write expected something else.
+    #[must_use]
+    pub fn current(mut self, current: serde_json::Value) -> Self {
+        self.more.current = Some(current);
+        self
     }
 
     /// Sets the location.
@@ -225,6 +235,7 @@ impl From<AgentError> for Problem {
     fn from(err: AgentError) -> Self {
         let problem = Self::new(err.code(), err.to_string());
         match err {
+            AgentError::RequestInvalid { at, reason } => Self::new(ErrorCode::BodyInvalid, reason).at(at),
             AgentError::Model(err) => Self { retry_after: Self::from(err).retry_after, ..problem },
             _ => problem,
         }

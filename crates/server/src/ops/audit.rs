@@ -89,7 +89,7 @@ impl AuditEvent {
     /// Writes the event into the audit log. By the time it returns it is there.
     pub(crate) async fn write(&self, store: &Arc<dyn Store>, at: Timestamp) -> Result<(), StoreError> {
         let value = serde_json::to_value(self).unwrap_or_default();
-        match journal(store)?.append(value.clone(), at, false).await {
+        match journal(store)?.append(&value, at, false).await {
             Err(StoreError::NotFound { .. }) => {}
             done => return done.map(|_| ()),
         }
@@ -98,7 +98,7 @@ impl AuditEvent {
             Ok(()) | Err(StoreError::Exists { .. }) => {}
             Err(err) => return Err(err),
         }
-        journal(store)?.append(value, at, false).await.map(|_| ())
+        journal(store)?.append(&value, at, false).await.map(|_| ())
     }
 }
 

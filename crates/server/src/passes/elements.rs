@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use contexture_compose::Pass;
+use contexture_compose::{Part as ExplainedPart, Pass};
 use contexture_history::Timestamp;
-use contexture_message::{Message, Request};
+use contexture_message::{Message, Request, ToolDefinition};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -31,9 +31,8 @@ pub(crate) struct PassContent {
     /// Both without their long lists.
     rest: Value,
     messages: Vec<Arc<Message>>,
-    /// The tools and the parts of the Explanation, as JSON.
-    tools: Vec<String>,
-    parts: Vec<String>,
+    tools: Vec<Arc<ToolDefinition>>,
+    parts: Vec<ExplainedPart>,
 }
 
 impl PassContent {
@@ -49,24 +48,24 @@ impl PassContent {
             breakpoints: breakpoints.clone(),
         };
         let mut explanation = pass.explain();
-        let parts = std::mem::take(&mut explanation.parts).iter().map(text).collect();
+        let parts = std::mem::take(&mut explanation.parts);
         let rest = json!({"request": rest, "explanation": explanation});
-        Self { rest, messages: messages.clone(), tools: tools.iter().map(text).collect(), parts }
+        Self { rest, messages: messages.clone(), tools: tools.clone(), parts }
     }
-}
-
-fn text<T: Serialize>(element: &T) -> String {
-    // Plain data: its maps have names as keys.
-    serde_json::to_string(element).unwrap_or_default()
 }
 
 /// What earlier records of a session have, by the hash of each element.
 #[derive(Debug, Default)]
 pub(crate) struct KnownElements {
     places: HashMap<u128, Place>,
-    /// The messages of the last pass and their hashes: most of the next one's are the same in memory.
-    messages: Vec<(Arc<Message>, u128)>,
+    // The lists of the last pass: most of the next one's elements are the same.
+    messages: Hashed<Arc<Message>>,
+    tools: Hashed<Arc<ToolDefinition>>,
+    parts: Hashed<ExplainedPart>,
 }
+
+/// A list with the hash of each element.
+type Hashed<T> = Vec<(T, u128)>;
 
 #[derive(Clone, Copy, Debug)]
 struct Place {
@@ -84,33 +83,20 @@ impl KnownElements {
     /// Returns a pass as a document whose long lists are ranges, the elements that are new, and their hashes.
     pub(crate) fn split(&mut self, content: PassContent, now: Timestamp) -> (Value, Elements, Vec<u128>) {
         let PassContent { rest: mut document, messages, tools, parts } = content;
-        let hashed = self.hashed(messages);
+        self.messages = hashed(&self.messages, messages, Arc::ptr_eq);
+        self.tools = hashed(&self.tools, tools, Arc::ptr_eq);
+        self.parts = hashed(&self.parts, parts, ExplainedPart::eq);
         let oldest = now.0.saturating_sub(i64::try_from(SHARED_HOURS).unwrap_or(i64::MAX) * 3_600_000);
         let (elements, hashes, by_hash) = Default::default();
         let mut new = NewElements { places: &self.places, oldest, elements, hashes, by_hash };
-        let of_text = |it: &str| serde_json::from_str::<Value>(it).unwrap_or_default();
-        let lists = [
-            new.ranges(hashed.iter().map(|(message, hash)| (*hash, move || json!(message)))),
-            new.ranges(tools.iter().map(|it| (hash(it), move || of_text(it)))),
-            new.ranges(parts.iter().map(|it| (hash(it), move || of_text(it)))),
-        ];
+        let lists = [new.ranges(&self.messages), new.ranges(&self.tools), new.ranges(&self.parts)];
         for (list, ranges) in LISTS.into_iter().zip(lists) {
             if let Some(elements) = list_mut(&mut document, list) {
                 *elements = ranges;
             }
         }
         let NewElements { elements, hashes, .. } = new;
-        self.messages = hashed;
         (document, elements, hashes)
-    }
-
-    /// Returns messages with their hashes.
-    fn hashed(&self, messages: Vec<Arc<Message>>) -> Vec<(Arc<Message>, u128)> {
-        let known: HashMap<*const Message, u128> =
-            self.messages.iter().map(|(it, hash)| (Arc::as_ptr(it), *hash)).collect();
-        let hash_of =
-            |it: &Arc<Message>| known.get(&Arc::as_ptr(it)).copied().unwrap_or_else(|| hash(&text(it)));
-        messages.into_iter().map(|it| (Arc::clone(&it), hash_of(&it))).collect()
     }
 
     /// Notes that a record has elements with these hashes, in this order.
@@ -131,12 +117,12 @@ struct NewElements<'a> {
 
 impl NewElements<'_> {
     /// Returns a list as ranges, and takes what is new in it.
-    fn ranges<F: FnOnce() -> Value>(&mut self, list: impl Iterator<Item = (u128, F)>) -> Vec<Value> {
+    fn ranges<T: Serialize>(&mut self, list: &Hashed<T>) -> Vec<Value> {
         let mut ranges: Vec<Range> = Vec::new();
-        for (hash, element) in list {
-            let known = self.places.get(&hash).filter(|it| it.at.0 > self.oldest);
+        for (element, hash) in list {
+            let known = self.places.get(hash).filter(|it| it.at.0 > self.oldest);
             let (record, idx) =
-                known.map(|it| (it.record, it.idx)).unwrap_or_else(|| (0, self.idx(hash, element)));
+                known.map(|it| (it.record, it.idx)).unwrap_or_else(|| (0, self.idx(*hash, element)));
             match ranges.last_mut() {
                 Some(Range(of, first, n)) if *of == record && *first + *n == idx => *n += 1,
                 _ => ranges.push(Range(record, idx, 1)),
@@ -145,9 +131,9 @@ impl NewElements<'_> {
         ranges.into_iter().filter_map(|it| serde_json::to_value(it).ok()).collect()
     }
 
-    fn idx(&mut self, hash: u128, element: impl FnOnce() -> Value) -> u32 {
+    fn idx<T: Serialize>(&mut self, hash: u128, element: &T) -> u32 {
         *self.by_hash.entry(hash).or_insert_with(|| {
-            self.elements.push(element());
+            self.elements.push(json!(element));
             self.hashes.push(hash);
             u32::try_from(self.hashes.len() - 1).unwrap_or(u32::MAX)
         })
@@ -163,6 +149,16 @@ pub(crate) fn records_named(document: &mut Value) -> BTreeSet<u64> {
     }
     named.remove(&0);
     named
+}
+
+/// Whether a document names an element of another record.
+pub(crate) fn is_named(document: &mut Value, record: u64, idx: usize) -> bool {
+    LISTS.into_iter().any(|list| {
+        let ranges = list_mut(document, list).into_iter().flatten();
+        let mut ranges = ranges.filter_map(|it| Range::deserialize(&*it).ok());
+        ranges
+            .any(|Range(of, first, n)| of == record && (first as usize..(first + n) as usize).contains(&idx))
+    })
 }
 
 /// Puts the elements back into a document. `records` has those of every record that it names, and its own under 0.
@@ -186,9 +182,26 @@ fn list_mut<'a>(document: &'a mut Value, [outer, inner]: [&str; 2]) -> Option<&'
     document.get_mut(outer)?.get_mut(inner)?.as_array_mut()
 }
 
-/// Returns the beginning of a text's hash: enough to tell the texts of a session apart.
-fn hash(text: &str) -> u128 {
-    let digest = Sha256::digest(text.as_bytes());
+/// How far ahead an element is looked for in the list before: a window moves by a few turns at most.
+const MAX_SKIPPED: usize = 64;
+
+/// Returns a list with the hashes of its elements. One that the list `before` has too, in the same order, is not hashed
+/// again.
+fn hashed<T: Serialize>(before: &Hashed<T>, list: Vec<T>, is_same: impl Fn(&T, &T) -> bool) -> Hashed<T> {
+    let mut next = 0;
+    let mut hash_of = |element: &T| {
+        let ahead = before.iter().skip(next).take(MAX_SKIPPED);
+        let known = (next..).zip(ahead).find(|(_, (it, _))| is_same(it, element));
+        next = known.map_or(next, |(idx, _)| idx + 1);
+        known.map_or_else(|| hash(element), |(_, (_, hash))| *hash)
+    };
+    list.into_iter().map(|it| (hash_of(&it), it)).map(|(hash, it)| (it, hash)).collect()
+}
+
+/// Returns the beginning of the hash of an element's JSON: enough to tell the elements of a session apart.
+fn hash<T: Serialize>(element: &T) -> u128 {
+    // Plain data: its maps have names as keys.
+    let digest = Sha256::digest(serde_json::to_vec(element).unwrap_or_default());
     digest.iter().take(16).fold(0, |hash, byte| hash << 8 | u128::from(*byte))
 }
 
@@ -197,12 +210,21 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
+    use contexture_compose::Part as ExplainedPart;
     use contexture_history::Timestamp;
-    use contexture_message::Message;
+    use contexture_message::{Message, ToolDefinition};
     use proptest::prelude::{any, proptest};
     use serde_json::{Value, json};
 
     use super::{KnownElements, PassContent, join, records_named};
+
+    fn part(no: &u8) -> ExplainedPart {
+        let part = json!({
+            "source": format!("history:t{no}"), "slot": "history", "tokens": no, "priority": 0.5, "state": "kept",
+            "volatility": "conversation",
+        });
+        serde_json::from_value(part).unwrap()
+    }
 
     /// A conversation of messages that say numbers.
     fn content(said: &[u8]) -> PassContent {
@@ -213,19 +235,17 @@ mod tests {
                 "explanation": {"parts": [], "rest": 1.5},
             }),
             messages: said.iter().map(message).collect(),
-            tools: vec!["1".to_owned(), "1".to_owned(), r#"{"b":2,"a":1}"#.to_owned()],
-            parts: said.iter().map(|it| format!("[{it}]")).collect(),
+            tools: ["a", "a", "b"].map(|it| Arc::new(ToolDefinition::new(it, "Does it."))).to_vec(),
+            parts: said.iter().map(part).collect(),
         }
     }
 
     /// Returns the document that a pass is, whole.
     fn whole(content: &PassContent) -> Value {
-        let values =
-            |it: &[String]| it.iter().map(|it| serde_json::from_str(it).unwrap()).collect::<Vec<Value>>();
         let mut whole = content.rest.clone();
         whole["request"]["messages"] = json!(content.messages);
-        whole["request"]["tools"] = values(&content.tools).into();
-        whole["explanation"]["parts"] = values(&content.parts).into();
+        whole["request"]["tools"] = json!(content.tools);
+        whole["explanation"]["parts"] = json!(content.parts);
         whole
     }
 

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use contexture::capabilities::memory::Memories;
 use contexture_agent::{Called, Calling, Watcher};
 use contexture_history::Timestamp;
 use contexture_model::WireRequest;
@@ -20,7 +21,9 @@ use super::elements::{KnownElements, PassContent};
 use super::stored_pass::{CallInfo, Manifest, PassRecord, ResultRecord, Wire, body_hash};
 
 /// How long a call may take before it is recorded without its result.
-const SOON: Duration = Duration::from_millis(200);
+const SOON: Duration = Duration::from_secs(1);
+/// How long a reader waits for calls that are over and not written yet.
+const SETTLE: Duration = Duration::from_millis(200);
 /// How long the result of a call is waited for.
 const LATEST: Duration = Duration::from_secs(3600);
 /// How many elements are known at most, of all sessions together.
@@ -36,6 +39,8 @@ pub(crate) struct PassRecorder(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     store: Arc<dyn Store>,
+    /// Knows what was forgotten since a call was made.
+    memories: Memories,
     time: Arc<dyn Time>,
     state: Mutex<State>,
     tasks: TaskTracker,
@@ -56,9 +61,9 @@ struct State {
 }
 
 impl PassRecorder {
-    pub(crate) fn new(store: Arc<dyn Store>, time: Arc<dyn Time>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, memories: Memories, time: Arc<dyn Time>) -> Self {
         let (state, tasks, written) = (Mutex::default(), TaskTracker::new(), Notify::new());
-        Self(Arc::new(Inner { store, time, state, tasks, written }))
+        Self(Arc::new(Inner { store, memories, time, state, tasks, written }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -93,7 +98,7 @@ impl PassRecorder {
                 notified.await;
             }
         };
-        let _ = tokio::time::timeout(SOON, written).await;
+        let _ = tokio::time::timeout(SETTLE, written).await;
     }
 
     /// Notes that a call is over, or that it is written.
@@ -154,10 +159,11 @@ impl PassRecorder {
         if let (PassRecord::Pass { manifest, .. }, Some(content)) = (&mut record, content) {
             (manifest.document, manifest.elements, hashes) = known.split(content, at);
         }
-        let value = serde_json::to_value(&record).ok()?;
+        let mut value = record.into_value()?;
+        self.0.memories.scrub_record(&session.tenant, at, &mut value);
         let mut pause = FIRST_PAUSE;
         for _ in 0..TRIES {
-            match journal.append(value.clone(), at, true).await {
+            match journal.append(&value, at, true).await {
                 Ok(number) => {
                     let n_before = known.len();
                     known.add(number, hashes, at);
@@ -187,7 +193,7 @@ fn manifest(call: &Calling<'_>) -> Manifest {
         total_tokens: call.pass.total_tokens().0,
     };
     let (key, end, wire) = (String::new(), Some(call.thread.get().state().end), call.sent.map(wire));
-    Manifest { key, call: info, end, wire, document: Value::Null, elements: Vec::new() }
+    Manifest { key, call: info, end, wire, document: Value::Null, elements: Vec::new(), forgotten: None }
 }
 
 fn wire(sent: &WireRequest) -> Wire {

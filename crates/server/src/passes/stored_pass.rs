@@ -63,6 +63,23 @@ pub(crate) enum PassRecord {
     },
 }
 
+impl PassRecord {
+    /// Returns the record as it is stored. What is large in it is moved, not copied.
+    pub(super) fn into_value(mut self) -> Option<Value> {
+        let content = match &mut self {
+            PassRecord::Result { .. } => None,
+            PassRecord::Pass { manifest, .. } => {
+                Some((manifest.document.take(), std::mem::take(&mut manifest.elements)))
+            }
+        };
+        let mut value = serde_json::to_value(&self).ok()?;
+        if let Some((document, elements)) = content {
+            (value["document"], value["elements"]) = (document, elements.into());
+        }
+        Some(value)
+    }
+}
+
 /// A call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Manifest {
@@ -80,6 +97,19 @@ pub(crate) struct Manifest {
     /// The elements that no earlier record has.
     #[serde(default)]
     pub(crate) elements: Elements,
+    /// What was forgotten of it since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) forgotten: Option<ForgottenParts>,
+}
+
+/// What of a pass was forgotten. The document is gone, or has marks in the place of words.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ForgottenParts {
+    /// When.
+    pub(crate) at: Timestamp,
+    /// The elements of the record that have marks.
+    #[serde(default)]
+    pub(crate) elements: Vec<usize>,
 }
 
 /// What was called, and from where.
@@ -161,8 +191,17 @@ impl StoredPass {
             .map_err(|err| damaged(&self.id, &err.to_string()))
     }
 
+    /// Refuses a pass of which something was forgotten: it is not what was sent.
+    pub(crate) fn check_whole(&self) -> Result<(), Problem> {
+        match &self.manifest.forgotten {
+            Some(parts) => Err(forgotten(&self.id, parts.at)),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the body that went over the wire, to the byte.
     pub(crate) fn body(&self) -> Result<String, Problem> {
+        self.check_whole()?;
         let none = || {
             let problem =
                 Problem::new(ErrorCode::NotFound, format!("pass `{}` was not sent over a wire", self.id));
@@ -199,6 +238,11 @@ pub(crate) async fn answer(
     let behind = thread.after(end, MAX_BEHIND).await?;
     let of_turn = behind.iter().filter(|it| it.turn == turn);
     Ok(of_turn.into_iter().find_map(|it| answer_in(&it.body)))
+}
+
+fn forgotten(id: &PassId, at: Timestamp) -> Problem {
+    let text = format!("pass `{id}` showed something that was forgotten at {}", at.to_seconds());
+    Problem::new(ErrorCode::PassForgotten, text).hint("it can't be sent again")
 }
 
 fn damaged(id: &PassId, reason: &str) -> Problem {
@@ -294,6 +338,9 @@ impl<'a> PassReader<'a> {
         let not_whole = |id: &PassId| {
             Problem::new(ErrorCode::PassExpired, format!("pass `{id}` is not kept whole any more"))
         };
+        if let Some(parts) = pass.manifest.forgotten.as_ref().filter(|_| pass.manifest.document.is_null()) {
+            return Err(forgotten(&pass.id, parts.at));
+        }
         let document = &mut pass.manifest.document;
         if !pass.manifest.key.is_empty() {
             let is_whole = legacy::join(self.documents, &self.session, document).await?;
@@ -302,9 +349,18 @@ impl<'a> PassReader<'a> {
         let mut records = BTreeMap::from([(0, std::mem::take(&mut pass.manifest.elements))]);
         for number in elements::records_named(document) {
             let Some(record) = self.journal.record(number).await? else { return Err(not_whole(&pass.id)) };
-            if let Ok(PassRecord::Pass { manifest, .. }) = PassRecord::deserialize(&record.value) {
-                records.insert(number, manifest.elements);
+            let Ok(PassRecord::Pass { manifest, .. }) = PassRecord::deserialize(&record.value) else {
+                continue;
+            };
+            if let Some(parts) = manifest.forgotten {
+                if manifest.document.is_null() {
+                    return Err(forgotten(&pass.id, parts.at));
+                }
+                if parts.elements.iter().any(|it| elements::is_named(document, number, *it)) {
+                    pass.manifest.forgotten = Some(ForgottenParts { at: parts.at, elements: Vec::new() });
+                }
             }
+            records.insert(number, manifest.elements);
         }
         elements::join(document, &records).map_err(|_| not_whole(&pass.id))
     }

@@ -350,6 +350,9 @@ struct Found {
 impl Found {
     /// Finds a base whose documents are kept here.
     fn of(access: &Access, id: &BaseId) -> Result<Self, Problem> {
+        if id.is_reserved() {
+            return Err(missing(id));
+        }
         let base = access.loaded().project.base(id);
         let store = base.store();
         match base.home(&access.caller.tenant) {
@@ -409,7 +412,10 @@ pub(crate) async fn list(
     let after = page.after.map(BaseId::parse).transpose()?;
     let store = Arc::clone(&access.sources);
     let own = store.bases(access.caller.tenant.clone(), after.clone(), limit).await?;
-    let own = own.into_iter().map(|it| (it.base.clone(), BaseView::of(it, false)));
+    let own = own
+        .into_iter()
+        .filter(|it| !it.base.is_reserved())
+        .map(|it| (it.base.clone(), BaseView::of(it, false)));
     let mut views: BTreeMap<BaseId, BaseView> = own.collect();
     let folders = access.loaded().project.folder_bases();
     for id in folders.into_iter().filter(|it| after.as_ref().is_none_or(|after| it > after)) {

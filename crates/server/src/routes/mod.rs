@@ -1,12 +1,16 @@
 //! The routes, one module for each noun.
 
 mod approvals;
+mod artifacts;
+mod blackboards;
+mod blocks;
 pub(crate) mod chat;
 mod compaction;
 mod events;
 mod flows;
 mod follow;
 mod knowledge;
+mod memories;
 pub(crate) mod openapi;
 pub(crate) mod ops;
 mod passes;
@@ -38,6 +42,8 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(sessions::create, sessions::list))
         .routes(routes!(sessions::show, sessions::delete))
         .routes(routes!(sessions::items))
+        .routes(routes!(artifacts::add, artifacts::list))
+        .routes(routes!(artifacts::show, artifacts::delete))
         .routes(routes!(turns::run))
         .routes(routes!(turns::cancel))
         .routes(routes!(turns::retry))
@@ -47,6 +53,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(threads::create, threads::list))
         .routes(routes!(threads::show, threads::delete))
         .routes(routes!(threads::append))
+        .routes(routes!(threads::tell))
         .routes(routes!(threads::instruct))
         .routes(routes!(threads::choose))
         .routes(routes!(threads::reset))
@@ -71,11 +78,25 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(run_events::read))
         .routes(routes!(runs::answer))
         .routes(routes!(runs::resume))
+        .routes(routes!(blocks::list))
+        .routes(routes!(blocks::show, blocks::put, blocks::delete))
+        .routes(routes!(blocks::preview))
         .routes(routes!(knowledge::list))
         .routes(routes!(knowledge::show, knowledge::put, knowledge::delete))
         .routes(routes!(knowledge::documents, knowledge::add))
         .routes(routes!(knowledge::document_details, knowledge::delete_document))
         .routes(routes!(knowledge::search))
+        .routes(routes!(memories::list, memories::add))
+        .routes(routes!(memories::show, memories::edit))
+        .routes(routes!(memories::namespaces))
+        .routes(routes!(memories::search))
+        .routes(routes!(memories::forget))
+        .routes(routes!(memories::audit))
+        .routes(routes!(memories::export, memories::import))
+        .routes(routes!(blackboards::list))
+        .routes(routes!(blackboards::show, blackboards::put, blackboards::patch, blackboards::clear))
+        .routes(routes!(blackboards::records))
+        .routes(routes!(blackboards::follow))
         .routes(routes!(chat::complete))
         .routes(routes!(chat::list))
         .routes(routes!(chat::show))

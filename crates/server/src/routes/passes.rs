@@ -36,6 +36,10 @@ pub(crate) struct PassView {
     at: String,
     #[serde(flatten)]
     call: CallInfo,
+    /// When something that it showed was forgotten. Marks stand in the place of it, or nothing of it is left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    forgotten: Option<String>,
     /// The result of the call, once it is known: `took_ms`, `usage`, `cache`, `stop` or `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<ResultRecord>,
@@ -45,7 +49,8 @@ impl From<&StoredPass> for PassView {
     fn from(stored_pass: &StoredPass) -> Self {
         let StoredPass { id, at, manifest, result } = stored_pass;
         let (id, at) = (id.to_string(), at.to_millis());
-        Self { id, at, call: manifest.call.clone(), result: result.clone() }
+        let forgotten = manifest.forgotten.as_ref().map(|it| it.at.to_millis());
+        Self { id, at, call: manifest.call.clone(), forgotten, result: result.clone() }
     }
 }
 
@@ -189,6 +194,7 @@ pub(crate) async fn replay(
     PathParam(id): PathParam<PassId>,
 ) -> Result<Json<Replayed>, Problem> {
     let stored_pass = load_pass(&access, &id).await?;
+    stored_pass.check_whole()?;
     if stored_pass.manifest.wire.is_some() {
         // The request must be the same as the one that was sent.
         stored_pass.body()?;

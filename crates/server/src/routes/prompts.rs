@@ -199,12 +199,18 @@ async fn pass(access: &Access, id: &str, asked: &PassRequest) -> Result<Pass, Pr
         return next_turn(access, &prompt, &SessionId::parse(session.as_str())?, asked).await;
     }
     request.check_unkept()?;
+    if !request.skills.is_empty() {
+        let text = "`skills` are loaded by the turns of a session";
+        let problem = Problem::new(ErrorCode::UnknownField, text).at("skills");
+        return Err(problem.hint("name a `session`: then this shows what its next turn would send"));
+    }
     let run = request.run_request(access, None, None).await?;
+    let mut entries = loaded.agent.request_entries(prompt.id(), &run).await?;
     let said = run.user.map(|it| InFlightTurn::New(Turn::new("in_flight", vec![it])));
     let tools = run.spec.client_tools.into_iter().map(Into::into).collect();
     let no_base = |base| Problem::from(AgentError::NoSuchBase { base });
     let knowledge = run.spec.knowledge.map(|it| loaded.project.knowledge().entry(&it).map_err(no_base));
-    let entries = knowledge.transpose()?.into_iter().collect();
+    entries.extend(knowledge.transpose()?);
     let options = ResolveOptions {
         input: run.spec.input,
         scope: run.spec.scope,

@@ -40,6 +40,8 @@ pub(crate) struct NewRun {
     /// The input: an object with the flow's inputs.
     #[schemars(with = "Option<Map<String, Value>>")]
     input: Value,
+    /// The user that the run works for. Memory is kept by user.
+    user_id: Option<String>,
     /// Responds when the run ends or waits for an answer; otherwise immediately.
     wait: bool,
 }
@@ -66,7 +68,7 @@ pub(crate) async fn start(
     check_open(&access)?;
     let session = new.session.map(SessionId::parse).transpose()?;
     let runs = access.flow_runs();
-    let run = runs.start(&flow, RunStart { session, input: new.input, key }).await?;
+    let run = runs.start(&flow, RunStart { session, input: new.input, key, user: new.user_id }).await?;
     let info = runs.info(&run).await?;
     if info.flow != flow.id() {
         let text = format!("the `Idempotency-Key` began a run of flow `{}`", info.flow);

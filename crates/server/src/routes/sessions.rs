@@ -204,7 +204,8 @@ pub(crate) async fn show(
 
 async fn view(access: &Access, id: &SessionId) -> Result<SessionView, Problem> {
     let key = access.key(id);
-    let head = access.store().head(key.main()).await?;
+    // A session of the engine's own is not for clients.
+    let head = access.store().head(key.main()).await?.filter(|_| !id.is_reserved());
     let head = head.ok_or_else(|| Problem::not_found("session", id.as_str()))?;
     let threads = access.store().threads(key).await?;
     let updated = threads.iter().map(|it| it.updated).max().unwrap_or(head.info.updated);

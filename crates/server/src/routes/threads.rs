@@ -5,21 +5,24 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
+use contexture_history::{SystemEvent, Visibility};
 use contexture_message::{ErrorCode, Message, Role};
-use contexture_session::{IsolatedStart, LogKind, ModelChoice, Policy, SessionId, Thread, ThreadId};
+use contexture_session::{IsolatedStart, LogKind, ModelChoice, NewItem, Policy, SessionId, Thread, ThreadId};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
 use super::sessions::{ThreadView, labelled};
 use super::turns::idempotency_key;
 use crate::Problem;
 use crate::app::{Access, App};
-use crate::http::input::{JsonBody, PathParam, objects, segment};
+use crate::http::input::{JsonBody, PathParam, objects, optional_object, segment};
 use crate::http::params::{Repeatable, SessionPath, ThreadPath};
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
 
-accepts!(NewThread, NewMessages, Instructions, Model);
+accepts!(NewThread, NewMessages, NewEvent, Instructions, Model);
 returns!(ThreadList, Stands);
 
 /// A new isolated thread.
@@ -176,11 +179,44 @@ pub(crate) async fn delete(NamedThread { access, thread }: NamedThread) -> Resul
 pub(crate) struct NewMessages {
     /// The messages, `{"role", "content"}`; each of the user begins a turn.
     #[schemars(length(min = 1))]
-    #[serde(deserialize_with = "objects")]
-    messages: Vec<Message>,
+    messages: Vec<NewMessage>,
+    /// Which views include the messages; by default all. A message can say it for itself.
+    #[serde(default, deserialize_with = "optional_object")]
+    visibility: Option<Visibility>,
     /// What to do when a turn is running: `queue` (wait, the default) or `reject`.
     #[serde(default)]
     policy: Policy,
+}
+
+/// A message to append.
+#[derive(Debug, JsonSchema)]
+pub(crate) struct NewMessage {
+    #[serde(flatten)]
+    message: Message,
+    /// Which views include it; by default as the request says.
+    visibility: Option<Visibility>,
+}
+
+// Written by hand: a flattened struct could not refuse unknown fields.
+impl<'de> Deserialize<'de> for NewMessage {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = Map::deserialize(deserializer)?;
+        let visibility = fields.remove("visibility").unwrap_or_default();
+        let visibility = optional_object(visibility)
+            .map_err(|err: serde_json::Error| D::Error::custom(format!("`visibility`: {err}")))?;
+        let message = serde_json::from_value(Value::Object(fields)).map_err(D::Error::custom)?;
+        Ok(Self { message, visibility })
+    }
+}
+
+impl NewMessage {
+    fn item(self, default: Option<Visibility>) -> Result<NewItem, Problem> {
+        let item = NewItem::from(appended(self.message)?);
+        Ok(match self.visibility.or(default) {
+            Some(visibility) => item.visibility(visibility),
+            None => item,
+        })
+    }
 }
 
 /// The state of a thread after a change.
@@ -215,16 +251,69 @@ pub(crate) async fn append(
     JsonBody(new): JsonBody<NewMessages>,
 ) -> Result<Json<Stands>, Problem> {
     let key = idempotency_key(&headers)?;
-    let messages = new.messages.into_iter().map(appended).collect::<Result<Vec<_>, _>>()?;
-    if messages.is_empty() {
+    let default = new.visibility;
+    let items = new.messages.into_iter().map(|it| it.item(default)).collect::<Result<Vec<_>, _>>()?;
+    if items.is_empty() {
         return Err(Problem::new(ErrorCode::BodyInvalid, "there is nothing to append").at("messages"));
     }
-    let thread = thread.with_policy(new.policy);
+    add(&thread.with_policy(new.policy), key, items).await
+}
+
+/// Appends items, once if they have a key.
+async fn add(thread: &Thread, key: Option<String>, items: Vec<NewItem>) -> Result<Json<Stands>, Problem> {
     match key {
-        Some(key) => thread.add_messages_once(&key, messages).await.map(|_| ())?,
-        None => thread.add_messages(messages).await.map(|_| ())?,
+        Some(key) => thread.add_items_once(&key, items).await.map(|_| ())?,
+        None => thread.add(items).await.map(|_| ())?,
     }
-    Ok(Stands::of(&thread))
+    Ok(Stands::of(thread))
+}
+
+/// A system event.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "NewSystemEvent")]
+pub(crate) struct NewEvent {
+    /// Its name, such as `deploy.finished`. Names that begin with `artifact`, `compaction` or `memory` are the engine's.
+    #[schemars(
+        length(min = 1, max = 64),
+        regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._\-]*$"),
+        example = "deploy.finished"
+    )]
+    name: String,
+    /// What the model reads, from its next turn on.
+    #[schemars(length(min = 1, max = 16384), example = "Version 7 is live.")]
+    text: String,
+    /// Data for the application, at most 16 KiB of JSON. The model does not read it.
+    #[serde(default)]
+    data: Option<Value>,
+    /// Which views include the event; by default the history alone.
+    #[serde(default, deserialize_with = "optional_object")]
+    visibility: Option<Visibility>,
+    /// What to do when a turn is running: `queue` (wait, the default) or `reject`.
+    #[serde(default)]
+    policy: Policy,
+}
+
+/// Append a system event to a thread: a durable fact, which the model reads at its position. A suspended turn goes on
+/// waiting. With an `Idempotency-Key` the event is appended once, however often it is sent.
+#[utoipa::path(
+    post, path = "/v1/threads/{id}/events", operation_id = "append_event", tag = "threads", params(ThreadPath, Repeatable), request_body = NewEvent,
+    responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
+)]
+pub(crate) async fn tell(
+    NamedThread { thread, .. }: NamedThread,
+    headers: HeaderMap,
+    JsonBody(new): JsonBody<NewEvent>,
+) -> Result<Json<Stands>, Problem> {
+    let key = idempotency_key(&headers)?;
+    let event = SystemEvent::from_outside(new.name, new.text, new.data)
+        .map_err(|err| Problem::new(ErrorCode::BodyInvalid, err.to_string()).at(err.field()))?;
+    let item = NewItem::from(event);
+    let item = match new.visibility {
+        Some(visibility) => item.visibility(visibility),
+        None => item,
+    };
+    add(&thread.with_policy(new.policy), key, vec![item]).await
 }
 
 /// Instructions to set.

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use contexture_agent::{
-    AgentError, ApprovalRequest, CheckReport, CompactionReport, Event, KnowledgeRequest, Outcome, Remark,
-    RunRequest, RunSpec,
+    AgentError, ApprovalRequest, Attachment, CheckReport, CompactionReport, ContextRef, Event,
+    KnowledgeRequest, Outcome, Remark, RunRequest, RunSpec,
 };
 use contexture_compose::{Budget, InlineBlock, SchemaValidator};
-use contexture_history::TurnStatus;
+use contexture_history::{TurnStatus, Visibility};
 use contexture_message::{
     Citation, ErrorCode, Message, Part, Role, Settings, Tokens, ToolCall, ToolDefinition,
 };
@@ -53,6 +53,19 @@ pub(crate) struct TurnRequest {
     /// Blocks for the hidden envelope of the user's message: `{"name", "body", "order"?}`.
     #[serde(deserialize_with = "objects")]
     blocks: Vec<InlineBlock>,
+    /// Things of the application that the user refers to: `{"type", "id", "label"?}`. Their texts become part of the
+    /// hidden envelope of the user's message.
+    #[serde(deserialize_with = "objects", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    context_refs: Vec<ContextRef>,
+    /// Hidden texts for the same envelope: `{"name", "media_type"?, "text"}`.
+    #[serde(deserialize_with = "objects", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    attachments: Vec<Attachment>,
+    /// Which views include what the turn says; by default as the prompt says, or all. A turn that is not part of the
+    /// history is read by the model while it runs, and not by later turns.
+    #[serde(deserialize_with = "optional_object", skip_serializing_if = "Option::is_none")]
+    visibility: Option<Visibility>,
     /// Tools that the client runs: `{"name", "description", "parameters"}`. A turn that calls one waits for its
     /// results.
     #[serde(deserialize_with = "objects")]
@@ -63,7 +76,9 @@ pub(crate) struct TurnRequest {
     /// user's message.
     #[serde(deserialize_with = "optional_object", skip_serializing_if = "Option::is_none")]
     pub(crate) knowledge: Option<KnowledgeRequest>,
-    /// Evaluates the frozen prefix again.
+    /// The names of skills to load. One that is active already stays as it is.
+    pub(crate) skills: Vec<String>,
+    /// Evaluates the frozen prefix again, and takes active skills at their current versions.
     refresh: bool,
     /// What to do when a turn is already running: `queue` (wait, the default), `reject` or `fork`.
     policy: Policy,
@@ -248,13 +263,17 @@ impl TurnRequest {
             settings: self.settings.clone(),
             client_tools: self.checked_tools()?,
             knowledge: self.knowledge.clone(),
+            context_refs: self.context_refs.clone(),
             ..RunSpec::default()
         };
         Ok(RunRequest {
             spec,
             user: self.user.clone().map(said).transpose()?,
             blocks: self.blocks.clone(),
+            attachments: self.attachments.clone(),
+            visibility: self.visibility,
             reminders: self.reminders.clone(),
+            skills: self.skills.clone(),
             refresh: self.refresh,
             key,
             policy: self.policy,

@@ -3,12 +3,13 @@
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use contexture::capabilities::memory::FORGOTTEN;
 use contexture_agent::{Ended, Run, RunRequest};
 use contexture_history::{Application, Body, Item, Limit, TurnNo, TurnStatus, Visibility};
 use contexture_message::ErrorCode;
 use contexture_session::{MAX_ID_BYTES, NewItem, SessionId, Thread, TurnOutcome};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use utoipa::IntoParams;
 
@@ -132,15 +133,13 @@ pub(crate) async fn reply(
 /// Returns the key of a request that may be sent again.
 pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
-    let text = value
-        .to_str()
-        .map_err(|_| Problem::new(ErrorCode::HeaderInvalid, "`Idempotency-Key` is not plain text"))?;
+    let invalid = |text: String| Problem::new(ErrorCode::HeaderInvalid, text).at("Idempotency-Key");
+    let is_plain = |it: &&str| !it.contains(char::is_control);
+    let text = value.to_str().ok().filter(is_plain);
+    let text = text.ok_or_else(|| invalid("`Idempotency-Key` is not plain text".to_owned()))?;
     match text.len() {
         1..=MAX_ID_BYTES => Ok(Some(text.to_owned())),
-        n => {
-            let text = format!("`Idempotency-Key` has {n} bytes; it has 1 to {MAX_ID_BYTES}");
-            Err(Problem::new(ErrorCode::HeaderInvalid, text).at("Idempotency-Key"))
-        }
+        n => Err(invalid(format!("`Idempotency-Key` has {n} bytes; it has 1 to {MAX_ID_BYTES}"))),
     }
 }
 
@@ -220,13 +219,32 @@ pub(crate) async fn retry(
     check_retryable(&thread, &turn)?;
     let newest = thread.all(Some(Limit::Turns(NEWEST))).await?;
     let mut of_turn = newest.iter().filter(|it| it.turn.to_string() == turn);
-    let request = of_turn.find_map(|it| match &it.body {
-        Body::Application(Application { kind, value }) if kind == REQUEST => value.get("request"),
+    let recorded = of_turn.find_map(|it| match &it.body {
+        Body::Application(Application { kind, value }) if kind == REQUEST => Some(value),
         _ => None,
     });
-    let request = request.and_then(|it| TurnRequest::deserialize(it).ok());
+    if recorded.is_some_and(is_forgotten) {
+        let text = format!("turn `{turn}` is not tried again: words of its request were forgotten");
+        return Err(Problem::new(ErrorCode::TurnForgotten, text).hint("send a new turn"));
+    }
+    let request = recorded.and_then(|it| TurnRequest::deserialize(it.get("request")?).ok());
     let request = request.ok_or_else(|| Problem::not_found("request of turn", &turn))?;
     begin(&access, id, &headers, request).await
+}
+
+/// Whether a memory has forgotten the record of a request, or words of it.
+fn is_forgotten(recorded: &Value) -> bool {
+    match recorded {
+        Value::Null => true,
+        Value::String(text) => text.contains(FORGOTTEN),
+        Value::Array(values) => values.iter().any(is_forgotten_within),
+        Value::Object(fields) => fields.values().any(is_forgotten_within),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn is_forgotten_within(value: &Value) -> bool {
+    !value.is_null() && is_forgotten(value)
 }
 
 fn check_retryable(thread: &Thread, turn: &str) -> Result<(), Problem> {

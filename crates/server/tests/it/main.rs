@@ -3,13 +3,18 @@
 
 mod attack;
 mod away;
+mod blackboards;
 mod clients;
+mod context;
 mod door;
 mod flows;
+mod forgetting;
 mod gate;
 mod hostile;
 mod knowledge;
 mod lost;
+mod memories;
+mod memory_isolation;
 mod neighbours;
 mod pairs;
 mod passes;

@@ -81,6 +81,18 @@ async fn a_pass_has_the_reminders_and_the_budget_that_are_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn skills_that_do_not_exist_are_refused() {
+    let scene = answering(&[]).await;
+    scene.session("demo").await;
+    let turn = json!({"prompt": "chat", "user": "hi", "skills": ["none"]});
+    let (status, problem) = json_of(scene.post("/v1/sessions/demo/turns", turn).send().await.unwrap()).await;
+    assert_eq!((status, &problem["code"]), (422, &json!("unknown_entry")), "{problem}");
+    let pass = json!({"user": "hi", "skills": ["none"]});
+    let (status, problem) = json_of(scene.post("/v1/prompts/chat/resolve", pass).send().await.unwrap()).await;
+    assert_eq!((status, &problem["at"]), (422, &json!("skills")), "{problem}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pass_of_a_session_is_what_its_next_turn_sends() {
     let scene = answering(&["Hello.", "You said hi."]).await;
     scene.session("demo").await;

@@ -108,7 +108,7 @@ async fn what_is_old_is_forgotten_soon_after_the_start() {
     let new = NewSession { key: session.clone(), label: None, at: Timestamp(0) };
     ground.store.create_session(new).await.unwrap();
     let passes = Journal::new(ground.store.clone(), session, "passes");
-    passes.append(json!({}), Timestamp(0), false).await.unwrap();
+    passes.append(&json!({}), Timestamp(0), false).await.unwrap();
     let _scene = ground.instance(Vec::new()).await;
     let start = std::time::Instant::now();
     while !passes.newest(None, 1).await.unwrap().is_empty() {

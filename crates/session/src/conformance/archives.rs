@@ -1,16 +1,18 @@
 //! Checks of archives, notes and what takes them back.
 
+use std::sync::Arc;
+
 use contexture_history::compaction::Strategy;
-use contexture_history::{EnvelopeTag, Item, Seq, TurnNo};
+use contexture_history::{Body, EnvelopeTag, Item, Seq, Timestamp, TurnNo};
 use contexture_message::{Message, Tokens};
 use serde_json::json;
 
-use super::support::{Open, assert_replays, new_session, process};
+use super::support::{Open, TestNames, assert_replays, new_session, process};
 use crate::{
-    IsolatedStart, NewArchive, NewItem, Session, SessionError, SessionId, SessionStart, Sessions, Snapshot,
-    Thread, ThreadKey,
+    IsolatedStart, Names, NewArchive, NewItem, Session, SessionError, SessionId, SessionStart, Sessions,
+    Snapshot, Tenant, Thread, ThreadKey,
 };
-use crate::{export, fork_session, import};
+use crate::{export, fork_session, import, rewrite_thread};
 
 /// Says as many things, with hidden context; each turn takes three positions.
 async fn said(thread: &Thread, turns: std::ops::Range<u64>) {
@@ -48,7 +50,7 @@ fn reads(snapshot: &Snapshot) -> Vec<String> {
 }
 
 async fn elsewhere(open: &Open, session: &Session) -> Thread {
-    let sessions = process(open).await;
+    let sessions = process(open).await.of_tenant(session.main().key().tenant.clone());
     sessions.open(session.id()).await.expect("the session").main().clone()
 }
 
@@ -164,4 +166,49 @@ pub async fn archives_of_others_are_seen(open: Open) {
         assert!(matches!(refused, Err(SessionError::NotInThread { .. })), "{first}..{last} {refused:?}");
     }
     assert_eq!(*here.refresh().await.expect("the store answers"), *there.get());
+}
+
+/// Content that was replaced is in no view, no search, no large text and no other process; the rest stays as it was.
+pub async fn rewritten_items_are_gone(open: Open) {
+    // A tenant of its own: its blobs are counted.
+    let tenant = Tenant::parse(TestNames.next()).expect("a tenant");
+    let sessions = process(&open).await.of_tenant(tenant);
+    let session = new_session(&sessions).await;
+    let (main, store) = (session.main(), sessions.store());
+    said(main, 1..3).await;
+    let large = "zanzibar ".repeat(2_000);
+    main.add_messages(vec![Message::user(&large), Message::assistant("zanzibar again")])
+        .await
+        .expect("an append");
+    said(main, 4..6).await;
+    archived(main, 1, 8, "the start").await;
+    let other = elsewhere(&open, &session).await;
+    assert_eq!(main.search("zanzibar", 5).await.expect("an answer").len(), 2);
+    let before = full(main).await;
+    let usage = store.usage(main.key().tenant.clone()).await.expect("an answer");
+    let forgotten = |item: &Item| {
+        let is_gone = format!("{:?}", item.body).contains("zanzibar");
+        is_gone.then(|| Item { body: Body::Message(Arc::new(Message::user("[gone]"))), ..item.clone() })
+    };
+    let items: Vec<Item> = before.iter().filter_map(forgotten).collect();
+    assert_eq!(items.len(), 2);
+    rewrite_thread(&**store, main.key(), items, Timestamp(5)).await.expect("a rewrite");
+    for thread in [main, &other] {
+        let snapshot = thread.refresh().await.expect("an answer");
+        assert!(!format!("{snapshot:?}").contains("zanzibar"));
+        assert_eq!(thread.search("zanzibar", 5).await.expect("an answer"), []);
+        assert_eq!(thread.search("gone", 5).await.expect("an answer").len(), 2);
+    }
+    let after = full(main).await;
+    for (old, new) in before.iter().zip(&after) {
+        match forgotten(old) {
+            Some(gone) => assert_eq!(*new, gone),
+            None => assert_eq!(new, old),
+        }
+    }
+    assert_eq!(after.len(), before.len());
+    let now = store.usage(main.key().tenant.clone()).await.expect("an answer");
+    assert_eq!((usage.blobs, now.blobs), (1, 0));
+    said(main, 7..8).await;
+    assert_replays(&**store, main.key()).await;
 }

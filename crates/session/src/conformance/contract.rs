@@ -57,7 +57,7 @@ fn all_kinds() -> Vec<Body> {
     vec![
         Body::Change(Change::Instructions { text: Some(large.clone()) }),
         Body::Change(Change::Model { provider: "openai".into(), model: "gpt".into() }),
-        Body::Change(Change::TurnBegan { key: Some("key".into()) }),
+        Body::Change(Change::began(Some("key".into()))),
         said(&large),
         Body::Envelope(Envelope::text(EnvelopeTag::SystemContext, "page")),
         Body::Message(Arc::new(Message::parts(
@@ -73,7 +73,7 @@ fn all_kinds() -> Vec<Body> {
             code: Some("model_refused".into()),
             usage: Some(contexture_message::Usage { input_tokens: 7, ..Default::default() }),
         }),
-        Body::SystemEvent(SystemEvent { name: "deploy".into(), text: "<done>".into() }),
+        Body::SystemEvent(SystemEvent::new("deploy", "<done>")),
         Body::Summary(Summary { text: "short".into(), first: Seq(1), last: Seq(3), ..Summary::default() }),
         Body::Application(Application { kind: "note".into(), value: json!({"$blob": "x", "a/b~c": null}) }),
         nested(100),
@@ -216,7 +216,7 @@ fn positions(items: &[Item]) -> Vec<u64> {
 /// A fork starts as a copy, cut anywhere, and then both go their own ways.
 pub async fn forks_are_independent(open: Open) {
     let it = bare(&open).await;
-    let began = Body::Change(Change::TurnBegan { key: Some("k".into()) });
+    let began = Body::Change(Change::began(Some("k".into())));
     let mut bodies = vec![began, said(&"x".repeat(BLOB_BYTES + 1))];
     bodies.extend((0..20).map(|n| said(&format!("m{n}"))));
     it.append(Guard::Free, bodies).await.expect("an append");
@@ -289,7 +289,7 @@ pub async fn blobs_are_stored_once(open: Open) {
 /// A deleted session is gone, and its name is free for a new one.
 pub async fn deleting_removes_everything(open: Open) {
     let it = bare(&open).await;
-    it.append(Guard::Free, vec![Body::Change(Change::TurnBegan { key: Some("k".into()) }), said("x")])
+    it.append(Guard::Free, vec![Body::Change(Change::began(Some("k".into()))), said("x")])
         .await
         .expect("an append");
     let fork = fork_of(&it, it.head().await.state).await;
@@ -320,7 +320,7 @@ pub async fn nothing_of_a_tenant_is_visible_to_another(open: Open) {
     let tenants = [1, 2].map(|n| Tenant::parse(format!("{name}-{n}")).expect("a tenant"));
     let [first, second] = tenants;
     let ours = bare_of(&open, first, name.clone()).await;
-    ours.append(Guard::Free, vec![Body::Change(Change::TurnBegan { key: Some("k".into()) }), said("secret")])
+    ours.append(Guard::Free, vec![Body::Change(Change::began(Some("k".into()))), said("secret")])
         .await
         .expect("an append");
     let before = ours.items().await;

@@ -79,6 +79,7 @@ impl<S: Store, I: Interference> Store for Layered<S, I> {
         false sessions(tenant: Tenant, after: Option<SessionId>, max: usize) -> Vec<SessionInfo>;
         true delete_session(session: SessionKey) -> bool;
         true delete_log(key: ThreadKey) -> bool;
+        true rewrite(key: ThreadKey, items: Vec<Item>) -> ();
         false usage(tenant: Tenant) -> Usage;
         true vacuum() -> ();
     }

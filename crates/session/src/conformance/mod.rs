@@ -33,7 +33,10 @@ mod sources;
 mod support;
 mod writers;
 
-pub use archives::{archives_of_others_are_seen, archives_read_the_same_everywhere, copies_keep_archives};
+pub use archives::{
+    archives_of_others_are_seen, archives_read_the_same_everywhere, copies_keep_archives,
+    rewritten_items_are_gone,
+};
 pub use contract::{
     appends_are_checked, blobs_are_stored_once, changes_are_noticed, deleting_removes_everything,
     forks_are_independent, guards_hold, items_come_back_as_they_were,
@@ -62,9 +65,10 @@ pub use search::{
     threads_search_their_archives,
 };
 pub use sources::{
-    OpenSources, bases_are_apart, frequent_terms_rank_alike, missing_bases_are_told,
-    replacing_leaves_nothing_behind, sources_and_bases_are_listed, sources_come_back_as_they_were,
-    stores_rank_alike, vectors_go_with_their_chunks, writers_of_a_base_lose_nothing,
+    OpenSources, bases_are_apart, changes_of_one_version_lose_nothing, frequent_terms_rank_alike,
+    missing_bases_are_told, replacing_leaves_nothing_behind, sources_and_bases_are_listed,
+    sources_come_back_as_they_were, stale_changes_are_refused, stores_rank_alike,
+    vectors_go_with_their_chunks, writers_of_a_base_lose_nothing,
 };
 pub use support::{Open, SystemTime, TestNames, sessions_in_memory, test_ports};
 pub use writers::{
@@ -93,6 +97,7 @@ macro_rules! store_conformance {
             threads_search_their_archives,
             a_lost_turn_is_resumed, a_scratch_thread_leaves_no_trace, what_is_done_once_is_done_once,
             archives_of_others_are_seen, archives_read_the_same_everywhere, copies_keep_archives,
+            rewritten_items_are_gone,
             a_session_wakes_who_waits, an_append_lands_once, items_are_numbered, journals_are_pruned,
             runs_are_no_threads, saved_text_is_replaced, start_keys_are_unique, who_needs_a_writer_is_due
         );
@@ -126,9 +131,9 @@ macro_rules! documents_conformance {
 macro_rules! sources_conformance {
     ($opener:path) => {
         $crate::store_conformance!(@each $opener:
-            bases_are_apart, frequent_terms_rank_alike, missing_bases_are_told, replacing_leaves_nothing_behind,
-            sources_and_bases_are_listed, sources_come_back_as_they_were, stores_rank_alike,
-            vectors_go_with_their_chunks, writers_of_a_base_lose_nothing
+            bases_are_apart, changes_of_one_version_lose_nothing, frequent_terms_rank_alike, missing_bases_are_told, replacing_leaves_nothing_behind,
+            sources_and_bases_are_listed, sources_come_back_as_they_were, stale_changes_are_refused,
+            stores_rank_alike, vectors_go_with_their_chunks, writers_of_a_base_lose_nothing
         );
     };
 }

@@ -87,7 +87,7 @@ pub async fn every_kind_of_text_is_found(open: Open) {
         message(Role::Tool, Part::ToolResult(result)),
         own("contexture.tool_output", "the whole output"),
         own("app.card", "the whole card"),
-        Body::SystemEvent(SystemEvent { name: "deploy".into(), text: "finished".into() }),
+        Body::SystemEvent(SystemEvent::new("deploy", "finished")),
         Body::Envelope(Envelope::text(EnvelopeTag::SystemContext, "今日は東京にいます")),
         archive(1, u64::MAX),
         archive(9, 2),

@@ -9,7 +9,8 @@ use serde_json::json;
 use super::support::{SystemTime, TestNames};
 use crate::rank::{Analyzer, Fields, Language, RankConfig, RankQuery, Similarities};
 use crate::sources::{
-    BaseHits, BaseSettings, ChunkSelection, ChunkVector, NewChunk, NewSource, SourceIndex, SourceInfo,
+    BaseHits, BaseSettings, ChunkSelection, ChunkVector, ExpectedVersion, NewChunk, NewSource, SourceChange,
+    SourceIndex, SourceInfo, SourcesChanged,
 };
 use crate::{BaseId, BaseKey, MemoryStore, Names as _, SourceId, StoreError, Tenant};
 
@@ -288,6 +289,78 @@ pub async fn writers_of_a_base_lose_nothing(open: OpenSources) {
         let found = base.find(&word).await;
         assert_eq!(found.len(), chunks.len(), "{word}: {found:?}");
     }
+}
+
+/// A change that expects another version is refused as a whole, and says which version there is.
+pub async fn stale_changes_are_refused(open: OpenSources) {
+    let base = Fixture::new(&open).await;
+    let expect = |name: &str, version: Option<&str>| ExpectedVersion {
+        id: id(name),
+        version: version.map(str::to_owned),
+    };
+    let change = async |expected: Vec<ExpectedVersion>, remove: &[&str], put: Vec<NewSource>| {
+        let remove = remove.iter().map(|it| id(it)).collect();
+        base.store.change_sources(base.key.clone(), SourceChange { expected, remove, put }).await
+    };
+    let stale = |result: Result<SourcesChanged, StoreError>| match result {
+        Err(StoreError::Stale { document, expected, found }) => (document, expected, found),
+        other => panic!("not stale: {other:?}"),
+    };
+    let first = change(vec![expect("a", None)], &[], vec![source("a", "apple"), source("b", "banana")]).await;
+    assert_eq!(first.expect("a commit").removed, 0);
+    let again = change(vec![expect("a", None)], &["b"], vec![source("a", "cherry")]).await;
+    assert_eq!(stale(again), ("a".to_owned(), None, Some("v5".to_owned())));
+    // One that holds does not help another that does not.
+    let expected = vec![expect("a", Some("v5")), expect("b", Some("v5"))];
+    let half = change(expected, &["a"], vec![source("c", "damson")]).await;
+    assert_eq!(stale(half), ("b".to_owned(), Some("v5".to_owned()), Some("v6".to_owned())));
+    let gone = change(vec![expect("z", Some("v1"))], &["a"], Vec::new()).await;
+    assert_eq!(stale(gone), ("z".to_owned(), Some("v1".to_owned()), None));
+    assert_eq!(base.find("apple banana cherry damson").await.len(), 2);
+    // What is removed and added in one change is there afterwards.
+    let expected = vec![expect("a", Some("v5")), expect("b", Some("v6"))];
+    let changed = change(expected, &["a", "b", "none"], vec![source("a", "fig")]).await.expect("a commit");
+    let info = base.store.base(base.key.clone()).await.expect("a read").expect("a base");
+    assert_eq!((changed.removed, changed.version, info.documents), (2, info.version, 1));
+    assert_eq!(base.find("apple banana damson fig").await, ["a/0"]);
+}
+
+/// Of writers that have read one version one succeeds; those that read again lose nothing.
+pub async fn changes_of_one_version_lose_nothing(open: OpenSources) {
+    const WRITERS: usize = 64;
+    let base = Fixture::new(&open).await;
+    base.replace(vec![source("count", "0")]).await;
+    let stores = [open().await, open().await, open().await];
+    let write = |no: usize| {
+        let (store, key) = (Arc::clone(&stores[no % 3]), base.key.clone());
+        async move {
+            loop {
+                let read = store.sources_with(key.clone(), vec![id("count")]).await.expect("a read");
+                let all = ChunkSelection::Range { source: id("count"), positions: 0..9 };
+                let chunks = store.chunks(key.clone(), all).await.expect("a read");
+                let Some(text) = chunks.first().map(|it| it.text.clone()) else { continue };
+                let mut new = source("count", &format!("{text} {no}"));
+                new.info.version = format!("{no}-{}", new.info.bytes);
+                let expected = ExpectedVersion { id: id("count"), version: Some(read[0].version.clone()) };
+                // The text and the version were read one after the other: the bytes say whether they belong together.
+                if read[0].bytes != text.len() as u64 {
+                    continue;
+                }
+                let change = SourceChange { expected: vec![expected], remove: Vec::new(), put: vec![new] };
+                match store.change_sources(key.clone(), change).await {
+                    Err(StoreError::Stale { .. }) => {}
+                    changed => return changed.map(drop).expect("a commit"),
+                }
+            }
+        }
+    };
+    join_all((0..WRITERS).map(write)).await;
+    let all = ChunkSelection::Range { source: id("count"), positions: 0..9 };
+    let chunks = base.store.chunks(base.key.clone(), all).await.expect("a read");
+    let mut written: Vec<usize> =
+        chunks[0].text.split(' ').skip(1).map(|it| it.parse().expect("a number")).collect();
+    written.sort_unstable();
+    assert_eq!(written, (0..WRITERS).collect::<Vec<_>>());
 }
 
 /// A source of numbers that are the same in every run.

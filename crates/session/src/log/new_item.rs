@@ -34,7 +34,7 @@ impl NewItem {
 
     /// Returns a durable fact, which the model sees at its position.
     pub fn event(name: impl Into<String>, text: impl Into<String>) -> Self {
-        Self::of(Body::SystemEvent(SystemEvent { name: name.into(), text: text.into() }))
+        Self::from(SystemEvent::new(name, text))
     }
 
     /// Returns hidden text that goes along with the user's message before it.
@@ -72,6 +72,16 @@ impl NewItem {
         self
     }
 
+    /// Hides it from views that a turn is hidden from, unless its writer decided about it. What is not said in the
+    /// conversation, such as a summary of older turns, stays as it is.
+    pub(crate) fn within(self, turn: Option<Visibility>) -> Self {
+        let is_said = matches!(self.body, Body::Message(_) | Body::Envelope(_));
+        match turn.filter(|_| is_said && self.visibility.is_none()) {
+            Some(turn) => Self { visibility: Some(self.seen_by().and(turn)), ..self },
+            None => self,
+        }
+    }
+
     /// Returns who can see it.
     pub(crate) fn seen_by(&self) -> Visibility {
         self.visibility.unwrap_or_else(|| self.body.default_visibility())
@@ -85,6 +95,12 @@ impl NewItem {
     /// Returns the content.
     pub fn body(&self) -> &Body {
         &self.body
+    }
+}
+
+impl From<SystemEvent> for NewItem {
+    fn from(event: SystemEvent) -> Self {
+        Self::of(Body::SystemEvent(event))
     }
 }
 

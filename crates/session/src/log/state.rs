@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use contexture_history::{Archived, Body, Change, Item, Seq, Timestamp, TurnNo, TurnStatus};
+use contexture_history::{Archived, Body, Change, Item, Seq, Timestamp, TurnNo, TurnStatus, Visibility};
 use serde::{Deserialize, Serialize};
 
 use super::notes::PREPENDED;
@@ -74,6 +74,9 @@ pub struct OpenTurn {
     pub began: Seq,
     /// Its status.
     pub status: TurnStatus,
+    /// Which views include what it says, where it is not the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visibility: Option<Visibility>,
 }
 
 /// A provider and its model.
@@ -113,9 +116,14 @@ impl State {
 
     fn change(&mut self, item: &Item, change: &Change) {
         match change {
-            Change::TurnBegan { .. } => {
+            Change::TurnBegan { visibility, .. } => {
                 self.started = item.seq;
-                self.open = Some(OpenTurn { turn: item.turn, began: item.seq, status: TurnStatus::InFlight });
+                self.open = Some(OpenTurn {
+                    turn: item.turn,
+                    began: item.seq,
+                    status: TurnStatus::InFlight,
+                    visibility: *visibility,
+                });
             }
             Change::TurnResumed => self.reopen(item),
             Change::TurnEnded { status, .. } if status.is_over() => self.close(*status),
@@ -159,8 +167,12 @@ impl State {
     fn reopen(&mut self, item: &Item) {
         self.started = item.seq;
         let before = self.open.or(self.unfinished.take());
-        let began = before.map_or(item.seq, |it| it.began);
-        self.open = Some(OpenTurn { turn: item.turn, began, status: TurnStatus::InFlight });
+        self.open = Some(OpenTurn {
+            turn: item.turn,
+            began: before.map_or(item.seq, |it| it.began),
+            status: TurnStatus::InFlight,
+            visibility: before.and_then(|it| it.visibility),
+        });
     }
 
     fn close(&mut self, status: TurnStatus) {

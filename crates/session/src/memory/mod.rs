@@ -15,7 +15,7 @@ use crate::codec;
 use crate::search::{self, Search, SearchHit};
 use crate::store::{
     Append, Appended, DueKind, FeedItem, Fence, Guard, KeyedTurn, Log, LogHead, LogKind, LogList, LogState,
-    NewLog, SessionInfo, Span, Store, StoreFuture, ThreadInfo, UnfinishedText, Usage,
+    NewLog, SessionInfo, Span, Store, StoreFuture, ThreadInfo, UnfinishedText, Usage, check_rewrite,
 };
 use crate::{
     BackwardScan, LeaseRow, SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey, Time,
@@ -171,6 +171,18 @@ impl Inner {
             Some(LogKind::Main) => Err(StoreError::IsMain { thread: key.thread.to_string() }),
             _ => Ok(self.logs.remove(key).is_some()),
         }
+    }
+
+    fn rewrite(&mut self, key: &ThreadKey, items: Vec<Item>) -> Result<(), StoreError> {
+        check_rewrite(key, &items)?;
+        let log = self.log_mut(key)?;
+        for Item { seq, body, cost, .. } in items {
+            if let Ok(idx) = log.items.binary_search_by_key(&seq, |it| it.seq) {
+                (log.items[idx].body, log.items[idx].cost) = (body, cost);
+            }
+        }
+        log.unfinished = None;
+        Ok(())
     }
 
     fn log(&self, key: &ThreadKey) -> Result<&LogRow, StoreError> {
@@ -482,6 +494,7 @@ impl Store for MemoryStore {
             = Ok(inner.prune_journals(&name, before, max));
         delete_session(session: SessionKey) -> bool = Ok(inner.delete_session(&session));
         delete_log(key: ThreadKey) -> bool = inner.delete_log(&key);
+        rewrite(key: ThreadKey, items: Vec<Item>) -> () = inner.rewrite(&key, items);
     }
 
     reads! { inner, now;

@@ -11,7 +11,7 @@ use crate::rank::{
 };
 use crate::sources::{
     BaseHits, BaseInfo, BaseSettings, ChunkHit, ChunkNo, ChunkSelection, ChunkVector, MAX_HITS, NewChunk,
-    NewSource, SourceIndex, SourceInfo, StoredChunk, ready,
+    NewSource, SourceChange, SourceIndex, SourceInfo, SourcesChanged, StoredChunk, ready,
 };
 use crate::{BaseId, BaseKey, SourceId, StoreError, StoreFuture, Tenant};
 
@@ -75,6 +75,17 @@ impl BaseTable {
 }
 
 impl Base {
+    fn change(&mut self, change: SourceChange) -> Result<SourcesChanged, StoreError> {
+        let SourceChange { expected, remove, put } = change;
+        for it in &expected {
+            it.check(self.sources.get(&it.id).map(|it| it.info.version.as_str()))?;
+        }
+        let removed = remove.iter().filter(|it| self.remove(it)).count() as u64;
+        put.into_iter().for_each(|it| self.replace(it));
+        self.info.version += 1;
+        Ok(SourcesChanged { removed, version: self.info.version })
+    }
+
     fn replace(&mut self, source: NewSource) {
         self.remove(&source.info.id);
         let length = source.length();
@@ -256,12 +267,13 @@ impl SourceIndex for MemoryStore {
         Box::pin(std::future::ready(Ok(was_there)))
     }
 
-    fn replace_sources(&self, key: BaseKey, sources: Vec<NewSource>) -> StoreFuture<'_, ()> {
-        self.change_base(&key, |base| sources.into_iter().for_each(|it| base.replace(it)))
+    fn change_sources(&self, key: BaseKey, change: SourceChange) -> StoreFuture<'_, SourcesChanged> {
+        let changed = self.lock().bases.get_mut(&key).and_then(|base| base.change(change));
+        Box::pin(std::future::ready(changed))
     }
 
-    fn remove_sources(&self, key: BaseKey, ids: Vec<SourceId>) -> StoreFuture<'_, u64> {
-        self.change_base(&key, |base| ids.iter().filter(|it| base.remove(it)).count() as u64)
+    fn erase_removed(&self) -> StoreFuture<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn sources(&self, key: BaseKey, after: Option<SourceId>, max: usize) -> StoreFuture<'_, Vec<SourceInfo>> {

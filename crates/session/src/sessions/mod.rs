@@ -1,5 +1,6 @@
 //! Sessions: one main thread, and any number of isolated ones.
 
+pub(crate) mod rewrite;
 pub(crate) mod transfer;
 
 use std::sync::Arc;
@@ -87,6 +88,9 @@ impl Sessions {
             Some(id) => id,
             None => SessionId::parse(self.shared.ports.names.next())?,
         };
+        if id.is_reserved() {
+            return Err(StoreError::Exists { what: "session", id: id.to_string() }.into());
+        }
         let key = SessionKey { tenant: self.tenant.clone(), session: id };
         let at = self.shared.ports.time.now();
         self.shared.store.create_session(NewSession { key: key.clone(), label: start.label, at }).await?;
@@ -122,11 +126,19 @@ impl Sessions {
 
     /// Lists sessions in the order of their names, those after `after`.
     pub async fn list(&self, after: Option<SessionId>, max: usize) -> Result<Vec<SessionInfo>, SessionError> {
-        Ok(self.shared.store.sessions(self.tenant.clone(), after, max).await?)
+        // One more, in place of the engine's own.
+        let mut sessions =
+            self.shared.store.sessions(self.tenant.clone(), after, max.saturating_add(1)).await?;
+        sessions.retain(|it| !it.session.is_reserved());
+        sessions.truncate(max);
+        Ok(sessions)
     }
 
     /// Deletes a session and everything in it. Returns whether it existed.
     pub async fn delete(&self, id: &SessionId) -> Result<bool, SessionError> {
+        if id.is_reserved() {
+            return Ok(false);
+        }
         let key = SessionKey { tenant: self.tenant.clone(), session: id.clone() };
         self.shared.forget(&key);
         Ok(self.shared.store.delete_session(key).await?)
@@ -143,6 +155,9 @@ impl Sessions {
     }
 
     async fn thread(&self, key: ThreadKey) -> Result<Thread, SessionError> {
+        if key.thread.session().is_reserved() {
+            return Err(StoreError::no_thread(&key.thread).into());
+        }
         Ok(Thread::of(self.shared.live_now(key).await?))
     }
 }

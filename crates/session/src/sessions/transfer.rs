@@ -365,5 +365,6 @@ impl From<ItemLine> for Item {
 
 /// Returns all sessions of a tenant, page by page.
 pub async fn list_all(sessions: &Sessions) -> Result<Vec<SessionInfo>, SessionError> {
-    Ok(pages::sessions(&**sessions.store(), sessions.tenant().clone()).try_collect().await?)
+    let all = pages::sessions(&**sessions.store(), sessions.tenant().clone());
+    Ok(all.try_filter(|it| std::future::ready(!it.session.is_reserved())).try_collect().await?)
 }

@@ -153,7 +153,8 @@ fn rough_bytes(body: &Body) -> usize {
     .sum()
 }
 
-fn encode_row(items: &[Item]) -> Result<Row, serde_json::Error> {
+/// Writes items as one row, for rows that are rewritten.
+pub fn encode_row(items: &[Item]) -> Result<Row, serde_json::Error> {
     let Some(head) = items.first() else {
         return Ok(Row { first: Seq(0), count: 0, body: String::new(), blobs: Vec::new(), places: None });
     };

@@ -19,6 +19,16 @@ pub enum StoreError {
         /// The actual end.
         found: Seq,
     },
+    /// A document does not have the version that the writer has read.
+    #[error("document `{document}` has {}, the writer expected {}", version_name(.found), version_name(.expected))]
+    Stale {
+        /// The document's id.
+        document: String,
+        /// The version that the writer expected; `None` if it expected no document.
+        expected: Option<String>,
+        /// The current version; `None` if there is no document.
+        found: Option<String>,
+    },
     /// Another writer holds the lease.
     #[error("thread `{thread}` is held by another writer")]
     Held {
@@ -135,7 +145,7 @@ impl StoreError {
     /// Returns the stable code of the error.
     pub fn code(&self) -> ErrorCode {
         match self {
-            StoreError::Conflict { .. } => ErrorCode::VersionConflict,
+            StoreError::Conflict { .. } | StoreError::Stale { .. } => ErrorCode::VersionConflict,
             StoreError::Held { .. } => ErrorCode::TurnInProgress,
             StoreError::Fenced { .. } => ErrorCode::LeaseLost,
             StoreError::NotFound { .. } => ErrorCode::NotFound,
@@ -148,4 +158,8 @@ impl StoreError {
             StoreError::Unavailable { .. } => ErrorCode::StoreUnavailable,
         }
     }
+}
+
+fn version_name(version: &Option<String>) -> String {
+    version.as_ref().map_or("no version".to_owned(), |it| format!("version `{it}`"))
 }

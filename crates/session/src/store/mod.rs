@@ -176,6 +176,16 @@ pub trait Store: Log {
     /// [`StoreError::IsMain`].
     fn delete_log(&self, key: ThreadKey) -> StoreFuture<'_, bool>;
 
+    /// Puts other content in the place of items, for what is forgotten: nothing else ever changes an item.
+    ///
+    /// Of every item that the log has at a given position, body and cost are replaced; turn, visibility, author, time
+    /// and number stay. In the same transaction archived items are indexed again, large texts that no item refers to
+    /// any more are removed, and so is the unfinished text of the log's writer. Neither the end of the log nor its
+    /// lease matters or changes. Snapshots of a thread do not notice: [`rewrite_thread`] tells them.
+    ///
+    /// [`rewrite_thread`]: crate::rewrite_thread
+    fn rewrite(&self, key: ThreadKey, items: Vec<Item>) -> StoreFuture<'_, ()>;
+
     /// Returns what the store holds of a tenant.
     fn usage(&self, tenant: Tenant) -> StoreFuture<'_, Usage>;
 
@@ -623,12 +633,23 @@ impl Append {
     /// Returns the idempotency keys that the items take: of turns that begin, and of what is added once.
     pub fn keys_of(items: &[Item]) -> Vec<(String, KeyedTurn)> {
         let key = |item: &Item| match &item.body {
-            Body::Change(Change::TurnBegan { key }) => key.clone(),
+            Body::Change(Change::TurnBegan { key, .. }) => key.clone(),
             Body::Change(change) => notes::key_of(change).map(str::to_owned),
             _ => None,
         };
         let keyed = |it: &Item| Some((key(it)?, KeyedTurn { turn: it.turn, began: it.seq }));
         items.iter().filter_map(keyed).collect()
+    }
+}
+
+/// Checks that the items of a [rewrite](Store::rewrite) can be read back. Every store calls it first.
+pub fn check_rewrite(key: &ThreadKey, items: &[Item]) -> Result<(), StoreError> {
+    match items.iter().find(|it| texts::is_deep(&it.body)) {
+        Some(deep) => {
+            let detail = format!("item {} is nested deeper than {} levels", deep.seq, texts::MAX_DEPTH);
+            Err(StoreError::malformed(key, detail))
+        }
+        None => Ok(()),
     }
 }
 

@@ -8,7 +8,9 @@
 //!    without a gap. A number is never used again, so it never comes to mean another text.
 //! 3. A search sees one moment of the base. All stores return the same hits with the same scores in the same order:
 //!    ranking is [`crate::rank`]'s alone.
-//! 4. Nothing of a tenant is visible under another tenant's key, in any operation.
+//! 4. A change that names the versions it expects is made only if the documents have them, checked in its own
+//!    transaction: of writers that have read the same version, one succeeds.
+//! 5. Nothing of a tenant is visible under another tenant's key, in any operation.
 //!
 //! A chunk may have a vector of one model. Vectors go with their chunk.
 
@@ -41,12 +43,24 @@ pub trait SourceIndex: std::fmt::Debug + Send + Sync + 'static {
     /// Deletes a base with all of its documents. Returns whether it existed.
     fn delete_base(&self, key: BaseKey) -> StoreFuture<'_, bool>;
 
-    /// Adds documents, in place of those with the same ids, as one commit. A base that does not exist is
-    /// [`StoreError::NotFound`].
-    fn replace_sources(&self, key: BaseKey, sources: Vec<NewSource>) -> StoreFuture<'_, ()>;
+    /// Removes and adds documents as one commit, if the documents that the change names are as it expects. Otherwise
+    /// nothing changes, and the error is [`StoreError::Stale`]. A base that does not exist is [`StoreError::NotFound`].
+    fn change_sources(&self, key: BaseKey, change: SourceChange) -> StoreFuture<'_, SourcesChanged>;
+
+    /// Adds documents, in place of those with the same ids, as one commit.
+    fn replace_sources(&self, key: BaseKey, sources: Vec<NewSource>) -> StoreFuture<'_, ()> {
+        let change = SourceChange { put: sources, ..SourceChange::default() };
+        Box::pin(async move { self.change_sources(key, change).await.map(drop) })
+    }
 
     /// Removes documents as one commit. Returns how many there were.
-    fn remove_sources(&self, key: BaseKey, ids: Vec<SourceId>) -> StoreFuture<'_, u64>;
+    fn remove_sources(&self, key: BaseKey, ids: Vec<SourceId>) -> StoreFuture<'_, u64> {
+        let change = SourceChange { remove: ids, ..SourceChange::default() };
+        Box::pin(async move { Ok(self.change_sources(key, change).await?.removed) })
+    }
+
+    /// Makes what was removed unreadable in the files of the store, as far as it has any. It may take long.
+    fn erase_removed(&self) -> StoreFuture<'_, ()>;
 
     /// Lists the documents of a base whose ids come after `after`, in the order of their ids.
     fn sources(&self, key: BaseKey, after: Option<SourceId>, max: usize) -> StoreFuture<'_, Vec<SourceInfo>>;
@@ -148,6 +162,49 @@ pub struct NewSource {
     pub info: SourceInfo,
     /// Its chunks, in the order of the text.
     pub chunks: Vec<NewChunk>,
+}
+
+/// A change of a base's documents, made as a whole or not at all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SourceChange {
+    /// What the writer has read. It is compared in the transaction of the change.
+    pub expected: Vec<ExpectedVersion>,
+    /// The documents to remove; missing ones are skipped.
+    pub remove: Vec<SourceId>,
+    /// The documents to add after that, in place of those with the same ids.
+    pub put: Vec<NewSource>,
+}
+
+/// The version of a document that a writer has read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpectedVersion {
+    /// The document.
+    pub id: SourceId,
+    /// Its [`SourceInfo::version`], or `None` if it must not exist.
+    pub version: Option<String>,
+}
+
+impl ExpectedVersion {
+    /// Compares it with the version that the base has.
+    pub fn check(&self, found: Option<&str>) -> Result<(), StoreError> {
+        match self.version.as_deref() == found {
+            true => Ok(()),
+            false => Err(StoreError::Stale {
+                document: self.id.to_string(),
+                expected: self.version.clone(),
+                found: found.map(str::to_owned),
+            }),
+        }
+    }
+}
+
+/// What a change did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourcesChanged {
+    /// How many documents of [`SourceChange::remove`] there were.
+    pub removed: u64,
+    /// The version of the base after it.
+    pub version: u64,
 }
 
 /// A chunk to store.

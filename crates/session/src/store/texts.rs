@@ -13,7 +13,10 @@ use serde_json::Value;
 pub(crate) fn each(body: &mut Body, visit: &mut dyn FnMut(&mut String)) {
     match body {
         Body::Message(message) => each_of_message(message, visit),
-        Body::SystemEvent(event) => visit(&mut event.text),
+        Body::SystemEvent(event) => {
+            visit(&mut event.text);
+            event.data.iter_mut().for_each(|it| each_of_value(it, visit));
+        }
         Body::Envelope(envelope) => {
             visit(&mut envelope.text);
             envelope.evidence.iter_mut().flat_map(|it| &mut it.text).for_each(visit);
@@ -78,7 +81,8 @@ pub(crate) fn is_deep(body: &Body) -> bool {
         Body::Message(message) => message.content.iter().any(|it| is_deep_part(it, MAX_DEPTH)),
         Body::Application(application) => is_deep_value(&application.value, MAX_DEPTH),
         Body::Change(Change::Noted { value: Some(value), .. }) => is_deep_value(value, MAX_DEPTH),
-        Body::SystemEvent(_) | Body::Envelope(_) | Body::Summary(_) | Body::Change(_) => false,
+        Body::SystemEvent(event) => event.data.as_ref().is_some_and(|it| is_deep_value(it, MAX_DEPTH)),
+        Body::Envelope(_) | Body::Summary(_) | Body::Change(_) => false,
     }
 }
 

@@ -8,6 +8,7 @@ use futures::TryStreamExt as _;
 use futures::stream::{self, Stream};
 
 pub(crate) mod archives;
+pub(crate) mod artifacts;
 mod fork;
 mod once;
 pub(crate) mod outcome;
@@ -166,7 +167,8 @@ impl Thread {
         if let Some(key) = &config.key {
             ids::check("idempotency key", key)?;
         }
-        let items = self.live.shared.counted(config.items);
+        let items = config.items.into_iter().map(|it| it.within(config.visibility)).collect();
+        let items = self.live.shared.counted(items);
         let config = TurnConfig { items, ..config };
         match config.policy {
             Policy::Fork => self.begin_or_fork(config).await,

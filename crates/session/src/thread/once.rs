@@ -40,7 +40,13 @@ impl Thread {
     /// Appends messages as [`add_messages`](Thread::add_messages) does, unless the key was used before; returns
     /// whether they were written now.
     pub async fn add_messages_once(&self, key: &str, messages: Vec<Message>) -> Result<bool, SessionError> {
-        let items = self.live().shared.counted(messages.into_iter().map(NewItem::from).collect());
+        self.add_items_once(key, messages.into_iter().map(NewItem::from).collect()).await
+    }
+
+    /// Appends items as [`add`](Thread::add) does, unless the key was used before; returns whether they were written
+    /// now. Unlike [`add_once`](Thread::add_once), items without a user message join the newest turn.
+    pub async fn add_items_once(&self, key: &str, items: Vec<NewItem>) -> Result<bool, SessionError> {
+        let items = self.live().shared.counted(items);
         let drafted = |state: &State| {
             let mut draft = draft_items(state, &items);
             let turn = draft.last().map_or(state.turn, |(turn, _)| *turn);
@@ -68,7 +74,7 @@ fn add_draft(state: &State, key: &str, items: &[NewItem]) -> Draft {
     match waits.filter(|_| !items.iter().any(begins)) {
         Some(open) => in_turn(open.turn, [taken(key)].into_iter().chain(items.iter().cloned())).collect(),
         None => {
-            let began = NewItem::of(Body::Change(Change::TurnBegan { key: Some(key.to_owned()) }));
+            let began = NewItem::of(Body::Change(Change::began(Some(key.to_owned()))));
             let items = items.iter().cloned().chain([ended(TurnStatus::Completed, None)]);
             let mut draft = closing(state, true);
             draft.extend(in_turn(state.turn.next(), [began].into_iter().chain(items)));

@@ -20,7 +20,8 @@ pub struct TurnOutcome {
     pub items: Vec<Item>,
 }
 
-/// Reads the outcome of the turn that used an idempotency key, if there is one.
+/// Reads the outcome of the turn that began with an idempotency key, if there is one. A key that added items without
+/// beginning a turn has no outcome, and can't begin one: [`SessionError::KeyUsed`].
 pub(crate) async fn of_key(live: &LiveThread, key: &str) -> Result<Option<TurnOutcome>, SessionError> {
     let Some(keyed) = live.shared.store.turn_with_key(live.key.clone(), key.to_owned()).await? else {
         return Ok(None);
@@ -32,7 +33,10 @@ pub(crate) async fn of_key(live: &LiveThread, key: &str) -> Result<Option<TurnOu
     while let Some(item) = items.try_next().await?.filter(|it| it.turn == keyed.turn) {
         outcome.add(item);
     }
-    Ok(Some(outcome))
+    match outcome.began_with(key) {
+        true => Ok(Some(outcome)),
+        false => Err(SessionError::KeyUsed { thread: live.key.thread.to_string(), key: key.to_owned() }),
+    }
 }
 
 impl TurnOutcome {
@@ -44,6 +48,11 @@ impl TurnOutcome {
             TurnStatus::Failed | TurnStatus::Interrupted => !resume,
             TurnStatus::Completed | TurnStatus::Suspended => true,
         }
+    }
+
+    fn began_with(&self, key: &str) -> bool {
+        let is_began = |it: &Item| matches!(&it.body, Body::Change(Change::TurnBegan { key: Some(it), .. }) if it == key);
+        self.items.iter().any(is_began)
     }
 
     fn add(&mut self, item: Item) {

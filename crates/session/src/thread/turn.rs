@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use contexture_history::{Body, Change, Seq, TurnNo, TurnStatus};
+use contexture_history::{Body, Change, Seq, TurnNo, TurnStatus, Visibility};
 use contexture_message::Usage;
 use futures::future::{Either, select};
 
@@ -27,6 +27,9 @@ pub struct TurnConfig {
     pub policy: Policy,
     /// The first items: the user's message and its envelopes.
     pub items: Vec<NewItem>,
+    /// Which views include what the turn says. One that is not part of the history is read by the model while it is
+    /// open, and not after it has ended. An item whose writer sets a visibility keeps that.
+    pub visibility: Option<Visibility>,
 }
 
 /// The result of beginning a turn.
@@ -110,7 +113,7 @@ impl RunningTurn {
 
     /// Appends items to the turn. When it returns they are durable.
     pub async fn append(&mut self, items: Vec<NewItem>) -> Result<Seq, SessionError> {
-        let items = self.live.shared.counted(items);
+        let items = self.live.shared.counted(self.within(items));
         self.put(self.hold(), items.into_iter().map(|it| (self.turn, it)).collect()).await
     }
 
@@ -151,9 +154,15 @@ impl RunningTurn {
     pub async fn end(mut self, end: TurnEnd, items: Vec<NewItem>) -> Result<Seq, SessionError> {
         let TurnEnd { status, reason, code, usage } = end;
         let ended = NewItem::of(Body::Change(Change::TurnEnded { status, reason, code, usage }));
-        let items = self.live.shared.counted(items).into_iter().chain([ended]);
+        let items = self.live.shared.counted(self.within(items)).into_iter().chain([ended]);
         let draft = items.map(|it| (self.turn, it)).collect();
         self.put(Guard::Release { fence: self.fence }, draft).await
+    }
+
+    /// Gives items the visibility of the turn.
+    fn within(&self, items: Vec<NewItem>) -> Vec<NewItem> {
+        let visibility = self.live.snapshot().state().open.and_then(|it| it.visibility);
+        items.into_iter().map(|it| it.within(visibility)).collect()
     }
 
     fn hold(&self) -> Guard {
@@ -193,7 +202,8 @@ impl RunningTurn {
         Ok(())
     }
 
-    /// Waits for `work`, such as a model's answer, and renews the lease in the meantime.
+    /// Waits for `work`, such as a model's answer, and renews the lease in the meantime. A store that can't be reached
+    /// does not end the wait: whether the lease was lost shows at the next append.
     pub async fn while_alive<F: Future + Unpin>(&mut self, mut work: F) -> Result<F::Output, SessionError> {
         loop {
             let pause = self.live.shared.ports.time.sleep(self.live.shared.config.lease / 3);
@@ -201,7 +211,10 @@ impl RunningTurn {
                 Either::Left((done, _)) => return Ok(done),
                 Either::Right(((), unfinished)) => work = unfinished,
             }
-            self.renew().await?;
+            match self.renew().await {
+                Err(err) if err.is_outage() => {}
+                renewed => renewed?,
+            }
         }
     }
 }
@@ -275,7 +288,10 @@ fn acquire(live: &LiveThread) -> Guard {
 fn start_draft(state: &State, config: &TurnConfig) -> Draft {
     let mut draft = closing(state, true);
     let turn = state.turn.next();
-    let began = NewItem::of(Body::Change(Change::TurnBegan { key: config.key.clone() }));
+    let began = NewItem::of(Body::Change(Change::TurnBegan {
+        key: config.key.clone(),
+        visibility: config.visibility,
+    }));
     draft.extend([began].into_iter().chain(config.items.iter().cloned()).map(|it| (turn, it)));
     draft
 }

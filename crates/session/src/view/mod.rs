@@ -128,8 +128,9 @@ pub(crate) fn archive_draft(
         before: new.before,
         replaces: inside.cloned().collect(),
         left_out: new.left_out.clone(),
+        event: None,
     };
-    Ok(vec![(state.turn, NewItem::of(Body::Summary(summary)))])
+    Ok(vec![(state.turn, NewItem::of(Body::Summary(summary.told())))])
 }
 
 /// Takes an archive back, if it is still the newest one that holds.

@@ -159,6 +159,12 @@ impl Snapshot {
         self.notes.get(key)
     }
 
+    /// Returns what the engine remembers of the thread under the keys that begin so, sorted by key.
+    pub fn notes_under<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a Arc<Value>)> {
+        let notes = self.notes.range(prefix.to_owned()..).map(|(key, it)| (key.as_str(), it));
+        notes.take_while(move |(key, _)| key.starts_with(prefix))
+    }
+
     /// Lists the turns that are not loaded, with the reasons: summarised, left out, or outside the window.
     pub fn omitted(&self) -> &[OmittedTurns] {
         &self.omitted

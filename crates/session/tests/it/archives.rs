@@ -129,15 +129,15 @@ fn a_summary_takes_the_place_of_what_it_covers() {
         insta::assert_snapshot!(stage.reads().await, @r#"
         t1..t2: summarised in a1 (items 1 to 10)
         t2..t3: summarised in a2 (items 11 to 17)
-        a1 {"role":"user","content":"The conversation before this point was summarised; the summary stands in its place.\n\nsum of 2 rounds"}
-        a2 {"role":"user","content":"The conversation before this point was summarised; the summary stands in its place.\n\nsum of 2 rounds"}
+        a1 {"role":"user","content":[{"type":"text","text":"<system-event name=\"compaction\">\nMessages of t1 to t2 were summarised. The tool `recall`, if offered, searches archive a1.\n</system-event>"},{"type":"text","text":"The conversation before this point was summarised; the summary stands in its place.\n\nsum of 2 rounds"}]}
+        a2 {"role":"user","content":[{"type":"text","text":"<system-event name=\"compaction\">\nMessages of t2 to t3 were summarised. The tool `recall`, if offered, searches archive a2.\n</system-event>"},{"type":"text","text":"The conversation before this point was summarised; the summary stands in its place.\n\nsum of 2 rounds"}]}
         t4 {"role":"user","content":[{"type":"text","text":"four"},{"type":"text","text":"<system-context>\npage of four\n</system-context>"}]} {"role":"assistant","content":"answer to four"}
         old 0
         "#);
         stage.archive(How::Full).await.unwrap();
         insta::assert_snapshot!(stage.reads().await, @r#"
         t1..t3: summarised in a3 (items 1 to 17)
-        a3 {"role":"user","content":"The conversation before this point was summarised; the summary stands in its place.\n\nsum of 2 rounds"}
+        a3 {"role":"user","content":[{"type":"text","text":"<system-event name=\"compaction\">\nMessages of t1 to t3 were summarised. The tool `recall`, if offered, searches archive a3.\n</system-event>"},{"type":"text","text":"The conversation before this point was summarised; the summary stands in its place.\n\nsum of 2 rounds"}]}
         t4 {"role":"user","content":[{"type":"text","text":"four"},{"type":"text","text":"<system-context>\npage of four\n</system-context>"}]} {"role":"assistant","content":"answer to four"}
         old 0
         "#);
@@ -204,7 +204,7 @@ fn a_range_inside_a_running_turn_is_archived_there() {
         insta::assert_snapshot!(stage.reads().await, @r#"
         t2: summarised in a1 (items 8 to 11)
         t1 {"role":"user","content":[{"type":"text","text":"before"},{"type":"text","text":"<system-context>\npage of before\n</system-context>"}]} {"role":"assistant","content":"answer to before"}
-        t2 {"role":"user","content":"go"} {"role":"user","content":"The conversation before this point was summarised; the summary stands in its place.\n\nsum of 2 rounds"} {"role":"assistant","content":[{"type":"tool_call","id":"c c","name":"look","arguments":{"at":"c"}}]} {"role":"tool","content":[{"type":"tool_result","call_id":"c c","name":"look","output":{"type":"text","value":"seen c"}}]}
+        t2 {"role":"user","content":"go"} {"role":"user","content":[{"type":"text","text":"<system-event name=\"compaction\">\nMessages of t2 were summarised. The tool `recall`, if offered, searches archive a1.\n</system-event>"},{"type":"text","text":"The conversation before this point was summarised; the summary stands in its place.\n\nsum of 2 rounds"}]} {"role":"assistant","content":[{"type":"tool_call","id":"c c","name":"look","arguments":{"at":"c"}}]} {"role":"tool","content":[{"type":"tool_result","call_id":"c c","name":"look","output":{"type":"text","value":"seen c"}}]}
         old 0
         "#);
         turn.complete(Vec::new()).await.unwrap();

@@ -45,7 +45,7 @@ fn body() -> impl Strategy<Value = Body> {
     prop_oneof![
         (role, collection::vec(part(), 0..4))
             .prop_map(|(role, parts)| Body::Message(Arc::new(Message::parts(role, parts)))),
-        (text(), text()).prop_map(|(name, text)| Body::SystemEvent(SystemEvent { name, text })),
+        (text(), text()).prop_map(|(name, text)| Body::SystemEvent(SystemEvent::new(name, text))),
         (text(), value()).prop_map(|(kind, value)| Body::Application(Application { kind, value })),
         option::of(text()).prop_map(|text| Body::Change(Change::Instructions { text })),
         option::of(text()).prop_map(|reason| {

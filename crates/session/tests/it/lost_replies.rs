@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
 
 use contexture_message::Message;
 use contexture_session::conformance::{Interference, Layered, Operation};
@@ -14,9 +15,9 @@ use futures::executor::block_on;
 use crate::resuming::said;
 use crate::threads::{Counting, Ticking, words};
 
-/// Does what it is asked for, and says that it is not available as often as it is told to.
-#[derive(Clone, Debug, Default)]
-struct Deaf(Arc<AtomicU32>);
+/// Does what it is asked for, and says that it is not available as often as it is told to, when it is asked for these.
+#[derive(Clone, Debug)]
+struct Deaf(Arc<AtomicU32>, &'static [&'static str]);
 
 impl Interference for Deaf {
     fn around<'a, T: Send + 'a>(
@@ -26,7 +27,7 @@ impl Interference for Deaf {
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
             let done = does.await?;
-            let is_heard = !["append", "create_log"].contains(&operation.name)
+            let is_heard = !self.1.contains(&operation.name)
                 || self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1)).is_err();
             match is_heard {
                 true => Ok(done),
@@ -36,9 +37,9 @@ impl Interference for Deaf {
     }
 }
 
-fn deaf() -> (Deaf, Sessions) {
+fn deaf(to: &'static [&'static str]) -> (Deaf, Sessions) {
     let time = Arc::new(Ticking::default());
-    let deaf = Deaf::default();
+    let deaf = Deaf(Arc::default(), to);
     let store = Layered { store: Arc::new(MemoryStore::new(time.clone())), interference: deaf.clone() };
     let ports = Ports { time, names: Arc::new(Counting::default()), counter: Arc::new(words) };
     (deaf, Sessions::new(Arc::new(store), ports, SessionConfig::default()))
@@ -49,7 +50,7 @@ const ALL: u32 = 5;
 
 #[test]
 fn what_was_written_unheard_is_not_written_again() {
-    let (store, sessions) = deaf();
+    let (store, sessions) = deaf(&["append", "create_log"]);
     let session = block_on(sessions.create(SessionStart::default())).unwrap();
     let main = session.main();
     let lose = |replies: u32| store.0.store(replies, Ordering::Relaxed);
@@ -85,7 +86,7 @@ fn what_was_written_unheard_is_not_written_again() {
 
 #[test]
 fn a_thread_that_was_made_unheard_is_made_once() {
-    let (store, sessions) = deaf();
+    let (store, sessions) = deaf(&["append", "create_log"]);
     let session = block_on(sessions.create(SessionStart::default())).unwrap();
     let start = || IsolatedStart {
         name: Some("side".to_owned()),
@@ -98,4 +99,22 @@ fn a_thread_that_was_made_unheard_is_made_once() {
         assert_eq!(block_on(session.create_isolated(start())).unwrap_err().code(), "store_unavailable");
     }
     assert_eq!(said(&block_on(session.create_isolated(start())).unwrap()), ["begin"]);
+}
+
+#[test]
+fn a_lease_that_can_not_be_renewed_for_a_moment_does_not_end_the_work_of_a_turn() {
+    let (store, sessions) = deaf(&["lease"]);
+    let session = block_on(sessions.create(SessionStart::default())).unwrap();
+    let Begun::Running(mut turn) = block_on(session.main().begin(TurnConfig::default())).unwrap() else {
+        panic!("it is new")
+    };
+    store.0.store(3, Ordering::Relaxed);
+    let mut polls_left = 9;
+    let work = futures::future::poll_fn(|_| {
+        polls_left -= 1;
+        if polls_left == 0 { Poll::Ready("done") } else { Poll::Pending }
+    });
+    assert_eq!(block_on(turn.while_alive(work)).unwrap(), "done");
+    assert_eq!(store.0.load(Ordering::Relaxed), 0, "it was tried to renew it");
+    block_on(turn.complete(vec![])).unwrap();
 }

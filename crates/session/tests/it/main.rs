@@ -3,6 +3,7 @@
 
 mod archive_limits;
 mod archives;
+mod artifacts;
 mod codec;
 mod conformance;
 mod lost_replies;

@@ -50,7 +50,7 @@ impl Processes {
 
 fn keyed(resume: bool) -> TurnConfig {
     let items = vec![Message::user("question").into()];
-    TurnConfig { key: Some("k".to_owned()), resume, items, policy: Policy::Reject }
+    TurnConfig { key: Some("k".to_owned()), resume, items, policy: Policy::Reject, ..TurnConfig::default() }
 }
 
 fn begin(thread: &Thread, resume: bool) -> Result<Begun, SessionError> {

@@ -21,6 +21,7 @@ use tokio::time::sleep;
 use tokio_postgres::{AsyncMessage, Client, Error};
 
 use self::outgoing::Outgoing;
+use crate::PostgresConfig;
 use crate::database::Database;
 use crate::waiters::{Topic, Waiters};
 
@@ -44,27 +45,28 @@ impl Notices {
         self.has_outgoing.notify_one();
     }
 
-    /// Waits until a session has an item with a higher number than `after`, or something else happened in it.
+    /// Waits until a session has an item with a higher number than `after`, or something else happened in it. `end`
+    /// looks up the number of its newest item.
     pub(crate) async fn feed_changed(
         &self,
-        database: &Database,
+        config: &PostgresConfig,
         session: &SessionKey,
         after: u64,
+        end: impl Future<Output = Result<Option<u64>, StoreError>>,
     ) -> Result<(), StoreError> {
         let waiter = self.waiters.wait(Topic::new(session));
         // Before looking: what is appended in between is not missed.
         let woken = waiter.woken();
-        let end = database.feed_end_of(session).await?;
-        if end.ok_or_else(|| StoreError::no_session(&session.session))? <= after {
-            self.backoff(database, woken).await;
+        if end.await?.ok_or_else(|| StoreError::no_session(&session.session))? <= after {
+            self.backoff(config, woken).await;
         }
         Ok(())
     }
 
     /// Waits for a wake, or until it is time to look without one.
-    async fn backoff(&self, database: &Database, woken: Notified<'_>) {
+    async fn backoff(&self, config: &PostgresConfig, woken: Notified<'_>) {
         let is_listening = self.is_listening.load(Ordering::Acquire);
-        let patience = if is_listening { database.config.recheck } else { database.config.poll };
+        let patience = if is_listening { config.recheck } else { config.poll };
         select(pin!(woken), pin!(sleep(patience))).await;
     }
 

@@ -1,20 +1,21 @@
 //! Replaces and removes documents, with their chunks and index entries. The base's row is locked first, so writers of
 //! one base come one after the other, and its sums are right.
 
-use contexture_session::sources::{NewChunk, NewSource};
+use contexture_session::sources::{NewChunk, NewSource, SourceChange, SourcesChanged};
 use contexture_session::{BaseKey, SourceId, StoreError};
 use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::base::FoundBase;
-use super::collection;
+use super::{collection, text};
 use crate::database::{Database, begin};
 use crate::failure::Failure;
 use crate::numbers::{from_sql, to_sql};
 
 const FIND: &str = "\
     SELECT first, chunks, length FROM {schema}.sources WHERE tenant = $1 AND base = $2 AND id = $3";
+const VERSION: &str = "SELECT version FROM {schema}.sources WHERE tenant = $1 AND base = $2 AND id = $3";
 const ADD: &str = "\
     INSERT INTO {schema}.sources
         (tenant, base, id, version, first, chunks, length, bytes, at, media_type, title, origin, metadata)
@@ -44,38 +45,32 @@ const REMOVE_SOURCE: &str = "DELETE FROM {schema}.sources WHERE tenant = $1 AND 
 const CHUNKS_AT_ONCE: usize = 500;
 
 impl Database {
-    pub(crate) async fn replace_sources(
+    pub(crate) async fn change_sources(
         &self,
         key: &BaseKey,
-        sources: &[NewSource],
-    ) -> Result<(), StoreError> {
+        change: &SourceChange,
+    ) -> Result<SourcesChanged, StoreError> {
         self.run(|mut client, _| async move {
             let transaction = begin(&mut client).await?;
             self.check_current(&transaction).await?;
+            // The base's row is locked from here on: what is compared stays as it is until the commit.
             let mut writer = SourceWriter::new(self, &transaction, key).await?;
-            for source in sources {
+            for expected in &change.expected {
+                expected.check(writer.version(&expected.id).await?.as_deref())?;
+            }
+            let before = writer.base.info.documents;
+            for id in &change.remove {
+                writer.remove(id).await?;
+            }
+            let removed = before.saturating_sub(writer.base.info.documents);
+            for source in &change.put {
                 writer.remove(&source.info.id).await?;
                 writer.add(source).await?;
             }
             writer.save().await?;
-            Ok(transaction.commit().await?)
-        })
-        .await
-    }
-
-    pub(crate) async fn remove_sources(&self, key: &BaseKey, ids: &[SourceId]) -> Result<u64, StoreError> {
-        self.run(|mut client, _| async move {
-            let transaction = begin(&mut client).await?;
-            self.check_current(&transaction).await?;
-            let mut writer = SourceWriter::new(self, &transaction, key).await?;
-            let before = writer.base.info.documents;
-            for id in ids {
-                writer.remove(id).await?;
-            }
-            let removed = before - writer.base.info.documents;
-            writer.save().await?;
+            let version = writer.base.info.version + 1;
             transaction.commit().await?;
-            Ok(removed)
+            Ok(SourcesChanged { removed, version })
         })
         .await
     }
@@ -101,6 +96,11 @@ impl<'a> SourceWriter<'a> {
 
     async fn query(&self, text: &str, more: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Failure> {
         self.database.query_base(self.transaction, self.key, text, more).await
+    }
+
+    async fn version(&self, id: &SourceId) -> Result<Option<String>, Failure> {
+        let found = self.query(VERSION, &[&id.as_str()]).await?;
+        found.first().map(|row| text(row.try_get(0)?)).transpose()
     }
 
     async fn remove(&mut self, id: &SourceId) -> Result<(), Failure> {

@@ -1,4 +1,5 @@
 //! Writers of one session lock rows in one order: a deadlock would be an error here, since nothing is tried again.
+//! Operations that are not polled keep no connection from others.
 
 use std::time::Duration;
 
@@ -88,4 +89,35 @@ async fn writers_of_one_session_do_not_deadlock() {
         let late = store.append(log.key.clone(), append(&State::default(), Guard::Any, &["x"])).await;
         assert_eq!(late.unwrap_err().code(), "not_found");
     }
+}
+
+/// Polls an operation often enough that it could have a connection, and then no more.
+async fn poll_a_while<T>(operation: &mut (impl Future<Output = T> + Unpin)) {
+    let _ = tokio::time::timeout(Duration::from_millis(1), operation).await;
+}
+
+#[tokio::test]
+async fn operations_that_are_not_polled_keep_no_connection_from_others() {
+    let schema = unique("unpolled");
+    let store =
+        store_in(PostgresConfig { connections: 2, wait_timeout: Duration::from_secs(5), ..config(&schema) })
+            .await;
+    let log = Log::create(&store).await;
+    let lock = admin(&url()).await;
+    let locked = format!("BEGIN; SELECT FROM {schema}.logs FOR UPDATE");
+    lock.batch_execute(&locked).await.unwrap();
+    // Both have a connection and wait for the row.
+    let draft = append(&log.state, Guard::Free, &["one"]);
+    let mut appending = store.append(log.key.clone(), draft);
+    poll_a_while(&mut appending).await;
+    let mut changing =
+        store.lease(log.key.clone(), Guard::Acquire { owner: "a".into(), ttl: Duration::from_secs(9) });
+    poll_a_while(&mut changing).await;
+    let both_wait = tokio::time::timeout(Duration::from_secs(30), waiting(&schema, 2)).await;
+    assert!(both_wait.is_ok(), "they stop when they are not polled");
+    lock.batch_execute("COMMIT").await.unwrap();
+    assert!(store.head(log.key.clone()).await.unwrap().is_some());
+    store.feed_changed(log.session.clone(), 0).await.unwrap();
+    assert_eq!(appending.await.unwrap().end.0, 1);
+    changing.await.unwrap();
 }

@@ -9,6 +9,7 @@ mod costs;
 mod crash;
 mod damage;
 mod deadlocks;
+mod erasing;
 mod guards;
 mod inputs;
 mod legacy;

@@ -148,11 +148,7 @@ impl File {
 
     /// Makes one change, without waiting for another process. False if one is writing.
     pub(crate) fn write_unless_busy(&self, change: &mut dyn Pending) -> bool {
-        // Setting this number never fails.
-        let _ = self.conn.busy_timeout(Duration::ZERO);
-        let written = self.transaction(change.is_lazy(), |conn| change.make(conn));
-        let _ = self.conn.busy_timeout(self.place.busy);
-        match written {
+        match self.without_waiting(|| self.transaction(change.is_lazy(), |conn| change.make(conn))) {
             Ok(()) => true,
             Err(TransactionError::NotBegun(err))
                 if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) =>
@@ -164,6 +160,28 @@ impl File {
                 true
             }
         }
+    }
+
+    /// Answers a question, without waiting for another process.
+    pub(crate) fn read<T>(
+        &self,
+        query: impl FnOnce(&Connection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.without_waiting(|| in_transaction(&self.conn, query))
+    }
+
+    fn without_waiting<T>(&self, work: impl FnOnce() -> T) -> T {
+        // Setting this number never fails.
+        let _ = self.conn.busy_timeout(Duration::ZERO);
+        let done = work();
+        let _ = self.conn.busy_timeout(self.place.busy);
+        done
+    }
+
+    /// Returns a number that changes with the commits of other processes.
+    pub(crate) fn data_version(&self) -> rusqlite::Result<i64> {
+        self.undo();
+        self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
     }
 
     /// Makes a transaction. A lazy one is not synced: the next one that is not syncs both.
@@ -249,4 +267,22 @@ enum TransactionError {
     NotBegun(rusqlite::Error),
     #[error(transparent)]
     Failed(#[from] Failure),
+}
+
+/// Answers a question in a transaction of its own, so that it sees a consistent file.
+pub(crate) fn in_transaction<T>(
+    conn: &Connection,
+    query: impl FnOnce(&Connection) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    if !conn.is_autocommit() {
+        conn.execute_batch("ROLLBACK")?; // A panic left it open.
+    }
+    conn.prepare_cached("BEGIN")?.execute([])?;
+    let answer = query(conn);
+    // Nothing was written: it only has to end.
+    let end = conn.prepare_cached("COMMIT").and_then(|mut it| it.execute([]));
+    if end.is_err() && !conn.is_autocommit() {
+        let _ = conn.execute_batch("ROLLBACK");
+    }
+    answer
 }

@@ -117,7 +117,7 @@ fn connect(place: &StorePath, flags: OpenFlags) -> rusqlite::Result<Connection> 
     // Each connection belongs to one thread, so SQLite need not lock it.
     let conn = Connection::open_with_flags(&place.path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     conn.busy_timeout(place.busy)?;
-    conn.set_prepared_statement_cache_capacity(64);
+    conn.set_prepared_statement_cache_capacity(128);
     // Otherwise some statements are prepared again whenever other values are bound to them.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(conn)

@@ -2,7 +2,8 @@
 //!
 //! They share one queue. A query is one transaction, so it sees a consistent file.
 //!
-//! A small question that is alone is answered in the caller's thread, see [`LatencyTracker`].
+//! A small question is answered in the caller's thread, see [`LatencyTracker`]: by the connection that writes if that one
+//! is free, since it has the pages in memory that were written last, and the others have to read them again.
 
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
@@ -13,8 +14,10 @@ use contexture_session::StoreError;
 use futures::channel::oneshot;
 use rusqlite::{Connection, ErrorCode};
 
+use super::commit::in_transaction;
 use super::latency::LatencyTracker;
 use super::open::open_reader;
+use super::writer::WriterShared;
 use crate::failure::{Failure, StorePath};
 
 type Query = Box<dyn FnOnce(&Connection) + Send>;
@@ -24,6 +27,8 @@ type Query = Box<dyn FnOnce(&Connection) + Send>;
 pub(crate) struct Readers {
     queue: Sender<Query>,
     /// For questions that are answered in the caller's thread.
+    file: Arc<WriterShared>,
+    /// The same, while the file is being written.
     inline_conn: Mutex<Connection>,
     latency: LatencyTracker,
     place: StorePath,
@@ -43,6 +48,7 @@ impl Readers {
     pub(crate) fn start(
         place: &StorePath,
         count: usize,
+        file: Arc<WriterShared>,
     ) -> Result<(Readers, Vec<JoinHandle<()>>), StoreError> {
         let inline_conn = open_reader(place)?;
         // A query on a caller's thread never waits for other processes.
@@ -50,8 +56,8 @@ impl Readers {
         let inline_conn = Mutex::new(inline_conn);
         let (queue, queries) = channel::<Query>();
         let queries = Arc::new(Mutex::new(queries));
-        let readers =
-            Readers { queue, inline_conn, latency: LatencyTracker::default(), place: place.clone() };
+        let (latency, place_of_file) = (LatencyTracker::default(), place.clone());
+        let readers = Readers { queue, file, inline_conn, latency, place: place_of_file };
         let start = |_| {
             let (conn, queries) = (open_reader(place)?, Arc::clone(&queries));
             // One thread waits for the next question, the others for their turn to wait.
@@ -87,13 +93,15 @@ impl Readers {
         &self,
         query: impl Fn(&Connection) -> Result<T, Failure>,
     ) -> Option<Result<T, Failure>> {
-        let conn = match self.inline_conn.try_lock() {
-            Ok(conn) => conn,
-            Err(TryLockError::Poisoned(conn)) => conn.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
         let since = Instant::now();
-        let answer = in_transaction(&conn, query);
+        let answer = match self.file.try_lock() {
+            Some(file) => file.read(query),
+            None => match self.inline_conn.try_lock() {
+                Ok(conn) => in_transaction(&conn, query),
+                Err(TryLockError::Poisoned(conn)) => in_transaction(&conn.into_inner(), query),
+                Err(TryLockError::WouldBlock) => return None,
+            },
+        };
         self.latency.took(since.elapsed());
         (!is_busy(&answer)).then_some(answer)
     }
@@ -124,21 +132,4 @@ impl Readers {
 fn is_busy<T>(answer: &Result<T, Failure>) -> bool {
     let Err(Failure::Broken(err)) = answer else { return false };
     err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
-}
-
-fn in_transaction<T>(
-    conn: &Connection,
-    query: impl FnOnce(&Connection) -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    if !conn.is_autocommit() {
-        conn.execute_batch("ROLLBACK")?; // A panic left it open.
-    }
-    conn.prepare_cached("BEGIN")?.execute([])?;
-    let answer = query(conn);
-    // Nothing was written: it only has to end.
-    let end = conn.prepare_cached("COMMIT").and_then(|mut it| it.execute([]));
-    if end.is_err() && !conn.is_autocommit() {
-        let _ = conn.execute_batch("ROLLBACK");
-    }
-    answer
 }

@@ -43,7 +43,7 @@ pub(crate) struct Writer {
 
 /// State shared by the writer thread and its callers.
 #[derive(Debug)]
-struct WriterShared {
+pub(crate) struct WriterShared {
     file: Mutex<File>,
     latency: LatencyTracker,
     place: StorePath,
@@ -75,6 +75,11 @@ impl Writer {
         Ok((Writer { commands, shared }, thread))
     }
 
+    /// Returns the file that it writes.
+    pub(crate) fn file(&self) -> Arc<WriterShared> {
+        Arc::clone(&self.shared)
+    }
+
     /// Makes a change and waits until it is durable or refused. `prepare` is the part that needs no connection; of
     /// many changes, one is prepared while another is made.
     pub(crate) async fn make<T, F>(
@@ -99,7 +104,7 @@ impl Writer {
 
     /// Makes a change on this thread and replies. Returns it if another thread is writing.
     fn make_inline(&self, mut pending: Box<dyn Pending>) -> Option<Box<dyn Pending>> {
-        let Ok(file) = self.shared.file.try_lock() else { return Some(pending) };
+        let Some(file) = self.shared.try_lock() else { return Some(pending) };
         let since = Instant::now();
         let is_made = file.write_unless_busy(&mut *pending);
         self.shared.took(&*pending, since);
@@ -129,9 +134,14 @@ impl Writer {
 }
 
 impl WriterShared {
-    fn lock(&self) -> MutexGuard<'_, File> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, File> {
         // A transaction that a panic left open is undone before the next one begins.
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the file unless it is being written.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, File>> {
+        self.file.try_lock().ok()
     }
 
     /// Records how long a change took. Lazy ones say nothing about the disk.

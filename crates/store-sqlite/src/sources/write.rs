@@ -2,7 +2,7 @@
 
 use contexture_history::Timestamp;
 use contexture_session::rank::IndexTerms;
-use contexture_session::sources::{NewChunk, NewSource};
+use contexture_session::sources::{NewChunk, NewSource, SourceChange, SourcesChanged};
 use contexture_session::{BaseKey, SourceId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::numbers::{from_sql, to_sql};
 
 const FIND: &str = "SELECT no, first, chunks, length FROM sources WHERE base = ?1 AND id = ?2";
+const VERSION: &str = "SELECT version FROM sources WHERE base = ?1 AND id = ?2";
 const ADD: &str = "INSERT INTO sources
     (base, id, version, first, chunks, length, bytes, at, media_type, title, origin, metadata)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
@@ -24,29 +25,31 @@ const SAVE: &str =
     "UPDATE bases SET documents = ?2, chunks = ?3, length = ?4, last = ?5, version = version + 1,
     updated = ?6 WHERE no = ?1";
 
-/// Adds documents, in place of those with the same ids.
-pub(crate) fn replace_sources(
+/// Removes and adds documents, if those that the change names have the versions it expects.
+pub(crate) fn change_sources(
     conn: &Connection,
     key: &BaseKey,
-    sources: &[NewSource],
-) -> Result<(), Failure> {
+    change: &SourceChange,
+) -> Result<SourcesChanged, Failure> {
     let mut base = existing(conn, key)?;
-    for source in sources {
+    for expected in &change.expected {
+        expected.check(version(conn, &base, &expected.id)?.as_deref())?;
+    }
+    let before = base.info.documents;
+    for id in &change.remove {
+        remove(conn, &mut base, id)?;
+    }
+    let removed = before.saturating_sub(base.info.documents);
+    for source in &change.put {
         remove(conn, &mut base, &source.info.id)?;
         add(conn, &mut base, source)?;
     }
-    save(conn, &base)
+    save(conn, &base)?;
+    Ok(SourcesChanged { removed, version: base.info.version + 1 })
 }
 
-/// Removes documents. Returns how many there were.
-pub(crate) fn remove_sources(conn: &Connection, key: &BaseKey, ids: &[SourceId]) -> Result<u64, Failure> {
-    let mut base = existing(conn, key)?;
-    let before = base.info.documents;
-    for id in ids {
-        remove(conn, &mut base, id)?;
-    }
-    save(conn, &base)?;
-    Ok(before - base.info.documents)
+fn version(conn: &Connection, base: &FoundBase, id: &SourceId) -> rusqlite::Result<Option<String>> {
+    conn.prepare_cached(VERSION)?.query_row(params![base.no, id.as_str()], |row| row.get(0)).optional()
 }
 
 fn save(conn: &Connection, base: &FoundBase) -> Result<(), Failure> {

@@ -88,7 +88,7 @@ fn check(place: &Place, acknowledged: usize) {
 
 fn assert_keys(threads: &Threads, items: &[Item]) {
     let newest = items.iter().rev().find_map(|it| match &it.body {
-        Body::Change(Change::TurnBegan { key: Some(key) }) => Some((key.clone(), it.seq)),
+        Body::Change(Change::TurnBegan { key: Some(key), .. }) => Some((key.clone(), it.seq)),
         _ => None,
     });
     let Some((key, seq)) = newest else { return };

@@ -116,7 +116,7 @@ pub(crate) fn said(text: &str) -> Body {
 }
 
 pub(crate) fn began(key: &str) -> Body {
-    Body::Change(Change::TurnBegan { key: Some(key.to_owned()) })
+    Body::Change(Change::began(Some(key.to_owned())))
 }
 
 /// One turn with the bodies as its items.

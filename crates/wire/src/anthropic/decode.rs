@@ -91,8 +91,8 @@ impl Reader {
         let parts = self.blocks.content(&content)?;
         doc.report(&mut self.blocks.losses);
         match role {
-            Role::User => self.user(parts, at),
-            Role::System | Role::Assistant | Role::Tool => self.push(role, parts, at),
+            Role::User => self.user(parts, &at),
+            Role::System | Role::Assistant | Role::Tool => self.push(role, parts, &at),
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     let mut losses = Losses::default();
     let (mut system, mut turns) = conversation(target, request, &mut losses);
     citations::settle(&mut turns, settings::has_schema(target, request), &mut losses);
-    let mut tools = encode_tools(&request.tools, &mut losses);
+    let mut tools = encode_tools(&target.facts, &request.tools, &mut losses);
     marks::mark(&request.breakpoints, &mut tools, &mut system, &mut turns);
     let settings = settings::encode(target, request, may_think(&turns), &mut losses);
 

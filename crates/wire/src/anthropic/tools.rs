@@ -2,17 +2,39 @@
 
 use std::sync::Arc;
 
-use contexture_message::{Breakpoint, Request, ToolChoice, ToolDefinition};
+use contexture_message::{Breakpoint, NativeTool, Request, ToolChoice, ToolDefinition};
 use serde_json::{Map, Value, json};
 
 use super::decode_parts::mark;
-use crate::DecodeError;
 use crate::loss::Losses;
 use crate::read::Place;
+use crate::{DecodeError, ModelFacts};
 
-pub(super) fn encode_tools(tools: &[Arc<ToolDefinition>], losses: &mut Losses) -> Vec<Value> {
+/// The name of the provider's own memory tool.
+const MEMORY: &str = "memory_20250818";
+
+pub(super) fn encode_tools(
+    facts: &ModelFacts,
+    tools: &[Arc<ToolDefinition>],
+    losses: &mut Losses,
+) -> Vec<Value> {
     let tools = tools.iter().enumerate();
-    tools.map(|(index, it)| encode_tool(it, &format!("tools[{index}].parameters"), losses)).collect()
+    let encode = |(index, it): (usize, &Arc<ToolDefinition>)| match native_type(it, facts) {
+        Some(kind) => json!({"type": kind, "name": it.name}),
+        None => encode_tool(it, &format!("tools[{index}].parameters"), losses),
+    };
+    tools.map(encode).collect()
+}
+
+/// Returns the type of the tool that the provider has itself, if the model knows it.
+fn native_type(tool: &ToolDefinition, facts: &ModelFacts) -> Option<&'static str> {
+    match tool.native? {
+        // The provider's tool has this name only.
+        NativeTool::Memory if facts.capabilities.memory_tool == Some(true) && tool.name == "memory" => {
+            Some(MEMORY)
+        }
+        NativeTool::Memory => None,
+    }
 }
 
 fn encode_tool(tool: &ToolDefinition, at: &str, losses: &mut Losses) -> Value {
@@ -76,6 +98,11 @@ pub(super) fn decode_tools(
             breakpoints.insert(0, Breakpoint::Tools);
         }
         match doc.get_string("type")? {
+            Some(kind) if kind == MEMORY => {
+                let tool = ToolDefinition::new(doc.need_string("name")?, "");
+                tools.push(Arc::new(ToolDefinition { native: Some(NativeTool::Memory), ..tool }));
+                doc.report(losses);
+            }
             Some(kind) if kind != "custom" => {
                 losses.add(doc.at(), format!("left out: tools of type `{kind}` are not known"));
             }

@@ -66,7 +66,7 @@ pub(super) fn decode(body: &Place<'_>, losses: &mut Losses) -> Result<Settings, 
     };
     if let Some(reasoning) = body.get("reasoning") {
         if let Some(effort) = reasoning.get("effort") {
-            settings.reasoning = read_effort(effort.str()?, effort.at(), losses);
+            settings.reasoning = read_effort(effort.str()?, &effort.at(), losses);
         }
         reasoning.ignore(&["summary"]);
         reasoning.report(losses);

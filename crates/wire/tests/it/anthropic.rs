@@ -34,6 +34,25 @@ fn sent(target: &Target, value: Value) -> String {
 }
 
 #[test]
+fn the_memory_tool_is_the_providers_own_where_the_model_knows_it() {
+    let tool = json!({"name": "memory", "description": "Files.", "parameters": {"type": "object"}, "native": "memory"});
+    let value = json!({"messages": [{"role": "user", "content": "Hi"}], "tools": [tool]});
+    let facts = contexture_wire::Catalogue::standard();
+    let of = |model: &str| {
+        let target = Target { facts: facts.facts(&format!("anthropic/{model}")), ..target() };
+        let body = encode_request(&target, &request(value.clone())).body;
+        body["tools"].to_string()
+    };
+    insta::assert_snapshot!(of("claude-sonnet-4-5"), @r#"[{"type":"memory_20250818","name":"memory"}]"#);
+    insta::assert_snapshot!(of("claude-3-5-haiku-latest"), @r#"[{"name":"memory","description":"Files.","input_schema":{"type":"object"}}]"#);
+    let body = json!({"model": "claude-sonnet-4-5", "max_tokens": 1, "messages": [{"role": "user", "content": "Hi"}],
+        "tools": [{"type": "memory_20250818", "name": "memory"}]});
+    let decoded = decode_request(&target(), &body).expect("a request");
+    assert_eq!(decoded.value.tools[0].native, Some(contexture_message::NativeTool::Memory));
+    assert!(decoded.losses.is_empty(), "{:?}", decoded.losses);
+}
+
+#[test]
 fn the_assistant_never_begins() {
     let value = json!({"messages": [{"role": "assistant", "content": "Hello, how can I help?"}]});
     insta::assert_snapshot!(sent(&target(), value), @r#"

@@ -91,6 +91,7 @@ fn what_the_model_can_not_do_is_left_out() {
         structured_output: Some(false),
         reasoning: Some(false),
         sampling: Some(false),
+        memory_tool: Some(false),
     };
     let facts = ModelFacts { capabilities, ..ModelFacts::default() };
     let fields = || {

@@ -156,8 +156,12 @@ fn settings() -> impl Strategy<Value = Settings> {
 }
 
 fn request() -> impl Strategy<Value = Request> {
-    let tool = (name(), prop_oneof![Just(String::new()), text()], json_object())
-        .prop_map(|(name, description, parameters)| ToolDefinition { name, description, parameters });
+    let tool = (name(), prop_oneof![Just(String::new()), text()], json_object()).prop_map(
+        |(name, description, parameters)| ToolDefinition {
+            parameters,
+            ..ToolDefinition::new(name, description)
+        },
+    );
     let choice = prop_oneof![
         Just(ToolChoice::Auto),
         Just(ToolChoice::None),

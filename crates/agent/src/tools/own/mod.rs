@@ -57,7 +57,10 @@ impl OwnTools {
     /// Returns the tools. Results of more than `max_bytes` would be shown as previews themselves.
     pub(crate) fn new(config: &CompactionConfig, max_bytes: usize) -> Result<Self, ToolRefused> {
         let room = Room::of(config, max_bytes);
-        Ok(Self { read_result: read_result::tool(room)?.into(), recall: recall::tool(room)?.into() })
+        Ok(Self {
+            read_result: read_result::tool(room)?.only_reads().into(),
+            recall: recall::tool(room)?.only_reads().into(),
+        })
     }
 
     /// Returns the tools that a pass on a thread offers to a model with that window, if known. A prompt that shows no

@@ -35,6 +35,7 @@ use crate::AgentError;
 use crate::beside::{Beside, citations_event, event_record};
 use crate::checks::{Judge, Judged, Judgement};
 use crate::event::{ApprovalRequest, CheckReport, Event, Remark, Sink};
+use crate::hooks::{EndedTurn, run_ended};
 use crate::outcome::{Ended, Outcome};
 use crate::relief::Compactions;
 use crate::request::{Resolver, sent_record};
@@ -56,6 +57,8 @@ pub(crate) struct Executor {
     unwritten: Vec<NewItem>,
     /// Results that are not in the log yet.
     answered: Vec<Answered>,
+    /// What tools remember of the thread, which goes with their results.
+    noted: Vec<NewItem>,
     /// Records of events that are not in the log yet. They go with the next append.
     events: Vec<NewItem>,
     /// How many messages the turn had when it was recovered, if the last of them is incomplete.
@@ -143,6 +146,7 @@ impl Executor {
             holds_back: false,
             unwritten: Vec::new(),
             answered: Vec::new(),
+            noted: Vec::new(),
             events: Vec::new(),
             broken_off: None,
             n_refusals: 0,
@@ -344,6 +348,7 @@ impl Executor {
     /// Takes the items that must be appended before the next call, or with the end of the turn.
     fn take_unwritten(&mut self) -> Vec<NewItem> {
         let mut items = std::mem::take(&mut self.unwritten);
+        items.append(&mut self.noted);
         items.extend(result_items(std::mem::take(&mut self.answered)));
         items
     }
@@ -443,6 +448,15 @@ impl Executor {
 
     /// Writes the end of the turn and returns its outcome.
     async fn settle(mut self, result: Result<End, Break>) -> Result<Outcome, AgentError> {
+        let result = match result {
+            // The turn has not ended: the next writer closes it, or resumes it when the run is repeated.
+            Err(Break { err: AgentError::Session(err) | AgentError::Entries(err), .. })
+                if err.is_outage() =>
+            {
+                return Err(AgentError::Unrecorded(err));
+            }
+            other => other,
+        };
         let (end, items) = match &result {
             Ok(end) => (end_of(end), end.items.clone()),
             Err(broke) => (failure_of(&broke.err), broke.items.clone()),
@@ -451,10 +465,14 @@ impl Executor {
         let end = TurnEnd { usage: Some(spent.usage).filter(|it| *it != Usage::default()), ..end };
         let (status, reason) = (end.status, end.reason.clone());
         let items = self.last_items(items, result.as_ref().ok());
-        let (thread, turn) = (self.turn.thread().id().clone(), self.turn.turn());
+        let (log, turn) = (self.turn.thread(), self.turn.turn());
+        let thread = log.id().clone();
         // The log decides: if the end is not written there, no other report of it is true.
         self.turn.end(end, items).await.map_err(AgentError::Unrecorded)?;
         let End { ended, message, output, approvals, client_calls, .. } = result.map_err(|it| it.err)?;
+        if let (TurnStatus::Completed, Some(pass)) = (status, self.passes.last()) {
+            run_ended(&EndedTurn { thread: &log, turn, pass, answer: message.as_deref() }).await;
+        }
         // Approvals can be decided only now that the suspension is on record.
         for approval in approvals.iter().cloned() {
             self.sink.send(Event::ApprovalRequired { approval });

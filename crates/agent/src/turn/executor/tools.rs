@@ -7,7 +7,8 @@ use contexture_message::{ToolCall, ToolOutput};
 use super::{Break, Executor, NextPass};
 use crate::AgentError;
 use crate::event::ApprovalRequest;
-use crate::tools::{Answered, Layer, Round, Site, layer};
+use crate::skills::Narrowing;
+use crate::tools::{Answered, Layer, Round, RoundNotes, Site, layer};
 use crate::turn::next::Treatment;
 use crate::turn::state::CallStatus;
 
@@ -19,6 +20,8 @@ impl Executor {
         let layers = self.layers(&pass)?;
         let thread = self.turn.thread();
         let result_tokens = self.resolver.results(&thread.get()).max_tokens_per_recent_tool_result;
+        let (notes, skills) = (RoundNotes::default(), self.resolver.skill_share(&thread.get()));
+        let narrowing = Narrowing::of(&thread.get());
         let agent = &self.resolver.agent;
         let site = Site {
             limits: agent.call_limits(),
@@ -27,23 +30,32 @@ impl Executor {
             thread: &thread,
             turn: self.turn.turn(),
             result_tokens,
+            notes: &notes,
+            skills: &skills,
             cancel: &self.cancel,
         };
-        let round = Round { site, toolbox: &agent.toolbox, pass: &pass, sink: &self.sink };
+        let round =
+            Round { site, toolbox: &agent.toolbox, pass: &pass, narrowing: &narrowing, sink: &self.sink };
         let is_of_client = |it: &ToolCall| self.resolver.is_of_client(&it.name);
-        let open = calls.iter().filter(|(_, it)| *it == Treatment::Run).filter_map(|(call, _)| match call {
-            call if is_of_client(call) => Some((call.id.clone(), CallStatus::NeedsClient)),
-            call => round.requires_approval(call).then(|| (call.id.clone(), CallStatus::NeedsApproval)),
-        });
-        let open: Vec<(String, CallStatus)> = open.collect();
+        let wait = |(call, treatment): &(ToolCall, Treatment)| match (treatment, is_of_client(call)) {
+            // The client runs what it brings. An active skill decides about it like about any other tool.
+            (Treatment::Run, true) if narrowing.requires_approval(&call.name, false) => {
+                Some(CallStatus::NeedsApproval)
+            }
+            (Treatment::Run | Treatment::RunApproved, true) => Some(CallStatus::NeedsClient),
+            (Treatment::Run, false) => round.requires_approval(call).then_some(CallStatus::NeedsApproval),
+            (Treatment::RunApproved | Treatment::Deny { .. } | Treatment::Interrupt, _) => None,
+        };
+        let open: Vec<(String, CallStatus)> =
+            calls.iter().filter_map(|it| Some((it.0.id.clone(), wait(it)?))).collect();
         let is_open = |call: &ToolCall| open.iter().any(|(id, _)| *id == call.id);
         let runs = |(call, it): &&(ToolCall, Treatment)| match it {
-            Treatment::Run => !is_open(call),
-            Treatment::RunApproved => true,
+            Treatment::Run | Treatment::RunApproved => !is_open(call),
             Treatment::Deny { .. } | Treatment::Interrupt => false,
         };
         let running: Vec<ToolCall> = calls.iter().filter(runs).map(|(it, _)| it.clone()).collect();
         let ran = self.turn.while_alive(Box::pin(round.run(&running))).await.map_err(AgentError::from)?;
+        self.noted.extend(notes.take());
         let mut ran = ran.into_iter();
         for (call, treatment) in &calls {
             self.answered.extend(match treatment {
@@ -53,7 +65,7 @@ impl Executor {
                 Treatment::Interrupt => {
                     Some(round.closed(call, ToolOutput::ErrorText(interrupted().to_owned())))
                 }
-                Treatment::Run if is_open(call) => None,
+                Treatment::Run | Treatment::RunApproved if is_open(call) => None,
                 Treatment::Run | Treatment::RunApproved => ran.next(),
             });
         }

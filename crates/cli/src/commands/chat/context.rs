@@ -90,7 +90,7 @@ impl Filling<'_> {
                         .for_each(|(group, tokens)| add(group, tokens));
                     continue;
                 }
-                "envelope" => Group::Hidden,
+                "envelope" | "reminders" => Group::Hidden,
                 "user" | "in_flight" => Group::Turn,
                 _ => Group::Messages,
             };

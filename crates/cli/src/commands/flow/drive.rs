@@ -33,6 +33,7 @@ pub(super) fn run(args: &FlowRunArgs, globals: &Globals, screen: Screen) -> Resu
             session: args.session.as_deref().map(SessionId::parse).transpose()?,
             input: pass::input_of(&args.input, &schema)?,
             key: args.key.clone(),
+            user: None,
         };
         let run = setup.runtime.start(flow, start).await?;
         driven(&mut setup, &run, 0, &args.drive, globals.json, screen).await

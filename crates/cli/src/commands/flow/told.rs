@@ -2,9 +2,10 @@
 
 use contexture::ProjectLibrary;
 use contexture_agent::Agent;
-use contexture_compose::Prompt;
-use contexture_flow::{EventContext, Flow, Library, Nodes, RunEvent};
+use contexture_compose::{BoxFuture, Prompt, Scope};
+use contexture_flow::{EventContext, Flow, Library, NodeError, Nodes, RunEvent};
 use futures::channel::mpsc::UnboundedSender;
+use serde_json::Value;
 
 /// An event, with its number if it is on record.
 pub(super) type Told = (Option<u64>, RunEvent);
@@ -31,6 +32,10 @@ impl Library for TellingLibrary {
 
     fn nodes(&self) -> Nodes {
         self.library.nodes()
+    }
+
+    fn blackboard(&self, id: String, scope: Scope) -> BoxFuture<'_, Result<Value, NodeError>> {
+        self.library.blackboard(id, scope)
     }
 
     fn on_event(&self, about: EventContext<'_>, event: &RunEvent) {

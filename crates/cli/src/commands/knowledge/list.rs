@@ -24,7 +24,9 @@ pub(super) async fn all(bases: &Bases) -> Result<Vec<(BaseInfo, bool)>, Failure>
         let page = bases.store.bases(bases.tenant.clone(), after.take(), PAGE).await?;
         let is_last = page.len() < PAGE;
         after = page.last().map(|it| it.base.clone());
-        all.extend(page.into_iter().map(|it| (it.base.clone(), (it, false))));
+        all.extend(
+            page.into_iter().filter(|it| !it.base.is_reserved()).map(|it| (it.base.clone(), (it, false))),
+        );
         if is_last {
             break;
         }

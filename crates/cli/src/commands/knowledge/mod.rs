@@ -80,7 +80,11 @@ struct StoredBase {
 impl Bases {
     /// Finds a base whose documents are in the store.
     fn find(&self, name: &str) -> Result<StoredBase, Failure> {
-        let base = self.project.base(&BaseId::parse(name)?);
+        let id = BaseId::parse(name)?;
+        if id.is_reserved() {
+            return Err(missing(&id));
+        }
+        let base = self.project.base(&id);
         match base.home(&self.tenant) {
             BaseHome::Folder(key) => Ok(StoredBase { base, key, is_folder: true }),
             BaseHome::Own(key) => Ok(StoredBase { base, key, is_folder: false }),

@@ -1,6 +1,8 @@
 //! `sessions`: inspects and maintains the sessions of a store.
 
 pub(super) mod archives;
+mod artifacts;
+mod event;
 pub(super) mod list;
 pub(super) mod show;
 mod transfer;
@@ -47,6 +49,8 @@ async fn dispatch(
         SessionsCommand::List { limit } => list::run(sessions, *limit, as_json, screen).await,
         SessionsCommand::Show(args) => show::run(sessions, args, as_json, screen).await,
         SessionsCommand::Archives(args) => archives::run(sessions, args, as_json, screen).await,
+        SessionsCommand::Artifacts(args) => artifacts::run(sessions, &args.command, as_json, screen).await,
+        SessionsCommand::Event(args) => event::run(sessions, args, as_json).await,
         SessionsCommand::Refresh { id, thread } => {
             upkeep::refresh(sessions, id, thread.as_deref(), globals).await
         }

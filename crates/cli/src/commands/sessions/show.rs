@@ -237,7 +237,9 @@ fn item_lines(item: &Item, screen: Screen) -> Vec<String> {
             let style = role_style(message);
             message.content.iter().flat_map(|it| line(name, style, &said(it, screen))).collect()
         }
-        Body::SystemEvent(SystemEvent { name, text }) => line("event", MAGENTA, &format!("{name}: {text}")),
+        Body::SystemEvent(SystemEvent { name, text, .. }) => {
+            line("event", MAGENTA, &format!("{name}: {text}"))
+        }
         Body::Envelope(Envelope { tag, text, evidence }) => {
             let name = match tag {
                 EnvelopeTag::SystemContext => "context",
@@ -320,8 +322,8 @@ fn summary(summary: &Summary) -> String {
 
 fn change(change: &Change, screen: Screen) -> String {
     match change {
-        Change::TurnBegan { key: Some(key) } => format!("the turn began, for the key {key}"),
-        Change::TurnBegan { key: None } => "the turn began".to_owned(),
+        Change::TurnBegan { key: Some(key), .. } => format!("the turn began, for the key {key}"),
+        Change::TurnBegan { key: None, .. } => "the turn began".to_owned(),
         Change::TurnResumed => "the turn goes on".to_owned(),
         Change::TurnEnded { status, reason, .. } => {
             let status = status.as_str();

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::contributor::OnError;
 use crate::BoxError;
 use crate::define::{Call, Text};
+use crate::segment::Priority;
 
 /// A named piece of context, wrapped in a tag with its name: `<name>`, its body, `</name>`.
 ///
@@ -50,6 +51,8 @@ pub struct BlockDefinition {
     pub tags: Vec<String>,
     /// Its order among blocks with the same placement: lower first, then by name.
     pub order: i32,
+    /// Its priority under a budget. A block of the frozen prefix is never dropped, whatever its priority.
+    pub priority: Priority,
     /// How long its text may be reused for the same input.
     pub ttl: Option<Duration>,
     /// How long its function may take.
@@ -67,7 +70,7 @@ pub struct BlockDefinition {
 }
 
 /// Which message a block belongs to.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockMessage {
     /// The system message.
@@ -78,7 +81,7 @@ pub enum BlockMessage {
 }
 
 /// How long a block stays valid.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockScope {
     /// For the whole conversation.
@@ -89,7 +92,7 @@ pub enum BlockScope {
 }
 
 /// Whether a block is evaluated once or for each request.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockMode {
     /// Once; the thread keeps the result.
@@ -177,6 +180,12 @@ impl Block {
         self.with(|it| it.order = order)
     }
 
+    /// Sets its priority under a budget: the lowest is dropped first.
+    #[must_use]
+    pub fn priority(self, priority: Priority) -> Self {
+        self.with(|it| it.priority = priority)
+    }
+
     /// Adds a keyword for finding it.
     #[must_use]
     pub fn tag(self, tag: impl Into<String>) -> Self {
@@ -237,6 +246,7 @@ impl Default for BlockDefinition {
             body: BlockBody::Static(Text::literal("")),
             tags: Vec::new(),
             order: 0,
+            priority: Priority::DEFAULT,
             ttl: None,
             deadline: None,
             on_error: OnError::default(),

@@ -229,6 +229,14 @@ impl<In> Context<In> {
         self.with(|it| it.profile.remember = Some(for_how_long))
     }
 
+    pub(crate) fn with_text(self, text: Text) -> Self {
+        self.with(|it| it.text = Some(text))
+    }
+
+    pub(crate) fn with_entries(self, entries: Vec<Entry>) -> Self {
+        self.with(|it| it.entries = entries)
+    }
+
     /// Erases the input type, which is only needed while defining.
     pub(crate) fn untyped(self) -> Context {
         Context { parts: self.parts, types: PhantomData }

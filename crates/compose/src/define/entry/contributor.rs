@@ -1,5 +1,6 @@
 //! Contributors, which all entries become.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
@@ -7,6 +8,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use contexture_history::SystemEvent;
 use contexture_message::{Evidence, Message, Tokens};
 use futures_util::future::{BoxFuture, FutureExt};
 use schemars::JsonSchema;
@@ -17,7 +19,7 @@ use super::Entry;
 use crate::BoxError;
 use crate::define::checks::{Constraint, Guardrail};
 use crate::define::{Call, Predicate, Schema, Text};
-use crate::segment::{FrozenBody, Priority, SharedText, SharedTool, Source, Trust, Volatility};
+use crate::segment::{FrozenBody, Priority, Runner, SharedText, SharedTool, Source, Trust, Volatility};
 
 /// Contributes to a pass.
 ///
@@ -79,6 +81,31 @@ pub struct Declaration {
     pub family: Option<String>,
     /// What it reads of the conversation. By default nothing, which saves the cost of collecting it.
     pub conversation: ConversationUse,
+    /// What Explanations and errors call it, if not `contributor:<id>`.
+    pub source: Option<Source>,
+    /// How it is joined with others of its kind that a pass includes.
+    pub joint: Option<Joint>,
+}
+
+/// What an entry adds to the one that several are joined to; only their kind knows its type.
+pub type JointPart = Arc<dyn Any + Send + Sync>;
+
+/// Joins the entries of one kind that a pass includes to one, which takes the place of the first: two entries that each
+/// list skills make one list.
+#[derive(Clone)]
+pub struct Joint {
+    /// Names the kind: entries with the same name are joined.
+    pub kind: &'static str,
+    /// What this entry adds.
+    pub part: JointPart,
+    /// Makes one contributor of several parts, which are in resolved order.
+    pub join: fn(&[JointPart]) -> Arc<dyn Contributor>,
+}
+
+impl fmt::Debug for Joint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Joint").field(&self.kind).finish()
+    }
 }
 
 /// What a contributor reads of the conversation.
@@ -135,6 +162,8 @@ pub enum Placement {
     User,
     /// The hidden envelope of the first user message of the conversation.
     FirstUser,
+    /// The reminders behind this turn's user message, in an envelope of their own.
+    Reminders,
 }
 
 impl Placement {
@@ -162,6 +191,8 @@ pub enum OnError {
     Fail,
     /// The entry is left out and the reason is recorded.
     Skip,
+    /// As [`Skip`](OnError::Skip), and the Explanation also warns.
+    Warn,
 }
 
 /// What a contributor adds to a pass.
@@ -183,6 +214,11 @@ pub struct Contribution {
     pub metadata: BTreeMap<String, Value>,
     /// Further entries, placed where the contributor is.
     pub entries: Vec<Entry>,
+    /// Code to run when the turn is over, and before its thread is compacted. The agent runs it.
+    pub hooks: Vec<Runner>,
+    /// Events for the thread's log. The agent records them with a turn that begins, before the user's message; a turn
+    /// that is recorded already gets none.
+    pub events: Vec<SystemEvent>,
 }
 
 /// One text of a contribution.

@@ -1,6 +1,7 @@
 //! The entries of a prompt, which `use` lists.
 
 mod block;
+mod capability;
 mod context;
 mod contributor;
 mod provider;
@@ -14,12 +15,14 @@ use contexture_message::Message;
 use serde::de::DeserializeOwned;
 
 pub use self::block::{Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, InlineBlock};
+pub(crate) use self::capability::CapabilityParts;
+pub use self::capability::{Capability, CapabilityBuilder, CapabilityVariant, DEFAULT_PRESET};
 pub use self::context::Context;
 pub(crate) use self::context::ContextParts;
 use self::contributor::FnKind;
 pub use self::contributor::{
-    Contribution, Contributor, ConversationUse, Declaration, FnContributor, OnError, Piece, Placement,
-    Profile, Rank, contributor, injectable,
+    Contribution, Contributor, ConversationUse, Declaration, FnContributor, Joint, JointPart, OnError, Piece,
+    Placement, Profile, Rank, contributor, injectable,
 };
 pub(crate) use self::provider::ProviderParts;
 pub use self::provider::{ContextProvider, ContextSource};
@@ -42,6 +45,8 @@ pub enum Entry {
     Provider(ContextProvider),
     /// Contexts, tools, checks and metadata produced by a function: `injectable:<id>`.
     Injectable(Arc<FnContributor>),
+    /// A named bundle of entries, tools, values, transforms and checks: `capability:<name>`.
+    Capability(CapabilityVariant),
     /// Anything that implements [`Contributor`].
     Contributor(Arc<dyn Contributor>),
     /// No entry. It still occupies a position.
@@ -143,6 +148,7 @@ impl fmt::Debug for Entry {
                 f.debug_tuple("Match").field(&cases).finish()
             }
             Entry::Provider(it) => f.debug_tuple("Provider").field(&it.name()).finish(),
+            Entry::Capability(it) => f.debug_tuple("Capability").field(&it.name()).finish(),
             Entry::Injectable(it) => f.debug_tuple("Injectable").field(&it.id()).finish(),
             Entry::Contributor(it) => f.debug_tuple("Contributor").field(&it.id()).finish(),
             Entry::Nothing => f.write_str("Nothing"),

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use contexture_history::{Envelope, Repair, TransformChange};
+use contexture_history::{Envelope, EnvelopeTag, Repair, SystemEvent, TransformChange};
 use contexture_message::{Evidence, Part, Settings, TokenCounter, Tokens, ToolChoice};
 use serde_json::Value;
 
@@ -18,9 +18,9 @@ pub(crate) use self::system::{SystemPiece, SystemText, system_order, system_text
 use super::rewrite::ShortenedResult;
 use crate::define::checks::{Constraint, Guardrail, ToolMiddleware};
 use crate::evaluated::Timing;
-use crate::segment::{Fate, SharedText, Slot, envelope};
+use crate::segment::{Fate, Runner, SharedText, SharedTool, Slot, envelope};
 use crate::tags::TagTree;
-use crate::{Body, Segment, Source};
+use crate::{Body, CapabilityInfo, Segment, Source};
 
 /// Everything that may be sent, in order.
 #[derive(Debug)]
@@ -36,8 +36,10 @@ pub(crate) struct Draft {
     pub(crate) repairs: Vec<(Source, Repair)>,
     /// The token counts; filled in by `fit`.
     pub(crate) usage: Usage,
-    /// The tokens of the envelope around its pieces, if there are any.
-    pub(crate) envelope: Tokens,
+    /// The tokens of the hidden envelopes around their pieces.
+    pub(crate) envelope: EnvelopeFrames,
+    /// The capabilities that the prompt includes.
+    pub(crate) capabilities: Arc<[CapabilityInfo]>,
     /// The effect of each transform.
     pub(crate) transforms: Vec<TransformChange>,
     /// The tool results that are shown as previews.
@@ -92,6 +94,12 @@ pub struct Extras {
     pub guardrails: Vec<Guardrail>,
     /// Middleware that wraps tool calls.
     pub tool_middleware: Vec<ToolMiddleware>,
+    /// Code to run when the turn is over, and before its thread is compacted.
+    pub hooks: Vec<Runner>,
+    /// Events for the thread's log, to be recorded with a turn that begins.
+    pub events: Vec<SystemEvent>,
+    /// Tools of the prompt and its entries that a call-site tool with the same name replaces.
+    pub replaced_tools: Vec<SharedTool>,
     /// Metadata for the application, by source.
     pub metadata: BTreeMap<String, BTreeMap<String, Value>>,
 }
@@ -109,8 +117,16 @@ pub(crate) struct Usage {
 
 /// Returns the Segments after the system message that are sent, in request order.
 pub(crate) fn message_segments(draft: &Draft) -> impl Iterator<Item = &Segment> {
-    let slots = [Slot::Context, Slot::Provider, Slot::History, Slot::User, Slot::Envelope, Slot::InFlight]
-        .into_iter();
+    let slots = [
+        Slot::Context,
+        Slot::Provider,
+        Slot::History,
+        Slot::User,
+        Slot::Envelope,
+        Slot::Reminders,
+        Slot::InFlight,
+    ];
+    let slots = slots.into_iter();
     slots.flat_map(|slot| draft.segments.iter().filter(move |it| it.slot == slot && it.fate.is_sent()))
 }
 
@@ -119,7 +135,35 @@ pub(crate) fn envelope_of(draft: &Draft) -> Option<Envelope> {
     let segments: Vec<&Segment> = message_segments(draft).filter(|it| it.slot == Slot::Envelope).collect();
     let pieces: Vec<&str> = segments.iter().filter_map(|it| it.text()).collect();
     let evidence: Vec<Evidence> = segments.iter().flat_map(|it| evidence_in(&it.body)).cloned().collect();
-    (!segments.is_empty()).then(|| envelope(&pieces, evidence))
+    (!segments.is_empty()).then(|| envelope(EnvelopeTag::SystemContext, &pieces, evidence))
+}
+
+/// Returns the envelope of the reminders that are sent.
+pub(crate) fn reminders_of(draft: &Draft) -> Option<Envelope> {
+    let segments = message_segments(draft).filter(|it| it.slot == Slot::Reminders);
+    let pieces: Vec<&str> = segments.filter_map(Segment::text).collect();
+    (!pieces.is_empty()).then(|| envelope(EnvelopeTag::SystemReminders, &pieces, Vec::new()))
+}
+
+/// The tokens of the hidden envelopes around their pieces.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EnvelopeFrames {
+    pub(crate) context: Tokens,
+    pub(crate) reminders: Tokens,
+    /// The message around them, if the user said nothing.
+    pub(crate) message: Tokens,
+}
+
+impl EnvelopeFrames {
+    /// Returns the tokens besides those of the pieces. Each piece is on separate lines, with a line break between two.
+    pub(crate) fn around(&self, n_context: u64, n_reminders: u64) -> u64 {
+        let of = |frame: Tokens, n_pieces: u64| match n_pieces {
+            0 => 0,
+            n_pieces => u64::from(frame.0) + n_pieces - 1,
+        };
+        let message = if n_context + n_reminders > 0 { u64::from(self.message.0) } else { 0 };
+        of(self.context, n_context) + of(self.reminders, n_reminders) + message
+    }
 }
 
 /// Lists the search results in the messages of a Segment.

@@ -21,7 +21,7 @@ use super::rewrite::ShortenedResult;
 use crate::cache::{CacheFacts, Digests};
 use crate::evaluated::Timing;
 use crate::segment::{Body, Slot, Volatility};
-use crate::{Fate, Priority, Segment, Source};
+use crate::{CapabilityInfo, Fate, Priority, Segment, Source};
 
 /// Why a request looks the way it does. Serializes to the `explanation` of `resolve --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -60,6 +60,9 @@ pub struct Explanation {
     /// The changes of each transform to the history, in the order in which they ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transforms: Vec<TransformInfo>,
+    /// The capabilities of the prompt, with the sources that came from each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<CapabilityInfo>,
 }
 
 /// The effect of one transform.
@@ -214,6 +217,7 @@ pub(crate) fn explain(
         fingerprint: fingerprint.to_owned(),
         warnings: draft.warnings.clone(),
         transforms: transforms(arranged),
+        capabilities: draft.capabilities.to_vec(),
     }
 }
 

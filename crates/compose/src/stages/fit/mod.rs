@@ -24,7 +24,7 @@ use contexture_message::tokens::schema_tokens;
 use contexture_message::{TokenCounter, Tokens};
 
 use self::cut::cut;
-use super::draft::{Draft, Usage, system_order, system_text};
+use super::draft::{Draft, EnvelopeFrames, Usage, system_order, system_text};
 use super::setup::Setup;
 use crate::define::Arrangement;
 use crate::segment::{Fate, SEPARATOR, SharedText, Slot};
@@ -105,9 +105,10 @@ struct Ledger {
     n_shares: u64,
     /// Whether the shares make a separate piece.
     has_block: bool,
-    /// Pieces of the envelope, and the tokens around them.
-    n_envelopes: u64,
-    envelope: Tokens,
+    /// Pieces of the hidden envelopes, and the tokens around them.
+    n_context: u64,
+    n_reminders: u64,
+    envelope: EnvelopeFrames,
 }
 
 impl Ledger {
@@ -128,7 +129,8 @@ impl Ledger {
         match segment.slot {
             Slot::System | Slot::Section | Slot::SystemEnd | Slot::SystemLast => apply(&mut self.n_pieces, 1),
             Slot::Tags => apply(&mut self.n_shares, 1),
-            Slot::Envelope => apply(&mut self.n_envelopes, 1),
+            Slot::Envelope => apply(&mut self.n_context, 1),
+            Slot::Reminders => apply(&mut self.n_reminders, 1),
             // Whole messages already include their framing tokens.
             Slot::User if matches!(segment.body, Body::Text(_)) => {
                 apply(&mut self.tokens, self.framing.message.into());
@@ -146,11 +148,7 @@ impl Ledger {
         let separators = u64::from(self.separator.0) * self.pieces().saturating_sub(1);
         let is_request = self.scope == Scope::Request;
         let system = if is_request && self.pieces() > 0 { u64::from(self.framing.message) } else { 0 };
-        // Each piece of the envelope is on separate lines, with a line break between two of them.
-        let envelope = match self.n_envelopes {
-            0 => 0,
-            n_pieces => u64::from(self.envelope.0) + n_pieces - 1,
-        };
+        let envelope = self.envelope.around(self.n_context, self.n_reminders);
         let total = self.tokens + separators + system + envelope + u64::from(self.fixed.0);
         Tokens(u32::try_from(total).unwrap_or(u32::MAX))
     }
@@ -169,7 +167,7 @@ impl Fitting<'_> {
         };
         let (framing, separator) = (self.framing, self.separator);
         let envelope = self.draft.envelope;
-        let (tokens, n_pieces, n_shares, n_envelopes) = (0, 0, 0, 0);
+        let (tokens, n_pieces, n_shares, n_context, n_reminders) = (0, 0, 0, 0, 0);
         let mut ledger = Ledger {
             scope,
             framing,
@@ -179,7 +177,8 @@ impl Fitting<'_> {
             n_pieces,
             n_shares,
             has_block: self.draft.replacement.is_none(),
-            n_envelopes,
+            n_context,
+            n_reminders,
             envelope,
         };
         self.draft.segments.iter().filter(|it| it.fate.is_sent()).for_each(|it| ledger.add(it));

@@ -71,6 +71,7 @@ pub(crate) async fn gather(
     warnings.extend(setup.prompt.input.undeclared(&setup.options.input));
     let (own, done) = try_join(own(setup, reuse, &call), gathering.steps(steps, 0)).await?;
     let (mut outcomes, mut timings) = (Vec::with_capacity(done.len()), Vec::new());
+    done.iter().for_each(|it| it.collect_warnings(&mut warnings));
     done.into_iter().for_each(|it| it.flatten(&mut outcomes, &mut timings));
     Ok(Gathered { outcomes, own, timings, warnings, call })
 }
@@ -120,11 +121,18 @@ struct StepResult {
     outcome: Outcome,
     timing: Option<Timing>,
     reentered: Vec<StepResult>,
+    warning: Option<String>,
 }
 
 impl StepResult {
     fn new(outcome: Outcome, timing: Option<Timing>) -> Self {
-        Self { outcome, timing, reentered: Vec::new() }
+        Self { outcome, timing, reentered: Vec::new(), warning: None }
+    }
+
+    /// The recursion is bounded by the maximum nesting depth of entries.
+    fn collect_warnings(&self, warnings: &mut Vec<String>) {
+        warnings.extend(self.warning.clone());
+        self.reentered.iter().for_each(|it| it.collect_warnings(warnings));
     }
 
     /// The recursion is bounded by the maximum nesting depth of entries.
@@ -202,13 +210,19 @@ impl Gathering<'_> {
         };
         match result {
             Ok((contribution, reentered)) => {
-                Ok(StepResult { outcome: Outcome::Contributed { node, contribution }, timing, reentered })
+                let outcome = Outcome::Contributed { node, contribution };
+                Ok(StepResult { reentered, ..StepResult::new(outcome, timing) })
             }
-            Err(err) if node.profile.on_error == OnError::Skip => {
+            Err(err) => {
+                let warning = match node.profile.on_error {
+                    OnError::Fail => return Err(err),
+                    OnError::Skip => None,
+                    OnError::Warn => Some(format!("{source} is left out: {err}")),
+                };
                 let (priority, reason) = (node.profile.priority, format!("skipped: {err}").into());
-                Ok(StepResult::new(Outcome::Excluded { source, priority, reason }, timing))
+                let outcome = Outcome::Excluded { source, priority, reason };
+                Ok(StepResult { warning, ..StepResult::new(outcome, timing) })
             }
-            Err(err) => Err(err),
         }
     }
 
@@ -252,7 +266,8 @@ impl Gathering<'_> {
         }
         let said = conversation.last().filter(|it| it.status() == TurnStatus::InFlight).map(said_in);
         let own = || known_user_text(self.setup, self.call);
-        call.with_user_text(said.filter(|it| !it.trim().is_empty()).unwrap_or_else(own).into())
+        let call = call.with_user_text(said.filter(|it| !it.trim().is_empty()).unwrap_or_else(own).into());
+        call.with_frozen(self.frozen.clone())
     }
 
     fn memo_key(&self, node: &Node) -> MemoKey {
@@ -261,7 +276,7 @@ impl Gathering<'_> {
         // to live limits its age.
         let who = (&scope.session, &scope.tenant, &scope.user);
         // Plain JSON always serializes; an empty key would only cost a cache hit.
-        let read = serde_json::to_vec(&(input.value(), who, &**config)).unwrap_or_default();
+        let read = serde_json::to_vec(&(input.value(), who, &scope.cap, &**config)).unwrap_or_default();
         let owner = format!("{}/{}/{:x}", self.prompt_id, node.place, node.stamp);
         MemoKey { owner, input: xxh3_128(&read) }
     }

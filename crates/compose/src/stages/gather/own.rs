@@ -20,7 +20,7 @@ pub(crate) async fn own_texts(setup: &Setup<'_>, call: &Call) -> Result<OwnTexts
     let (listed, last) = listed_messages(definition, &all_listed);
     let messages = listed.iter().map(|it| (Source::Prompt, &it.text)).collect();
     let section = definition.context_section.iter().map(|it| (Source::Prompt, it)).collect();
-    let context = definition.context.iter().map(|it| catch_panic_in(|| it.evaluate(call)));
+    let context = definition.context.iter().map(|it| catch_panic_in(|| it.resolve(call)));
     let failed = |err| Error::of_function(&Source::Prompt, "the context", err);
 
     let (system, user, messages, section, context) = try_join5(

@@ -18,17 +18,18 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use contexture_history::neutral::neutral_message;
-use contexture_history::{Repair, Repaired, repair, window};
+use contexture_history::{EnvelopeTag, Repair, Repaired, repair, window};
 use contexture_message::{Message, Part, Role, Tokens};
 use serde_json::{Value, json};
 
 use self::history::history_segments;
 use self::segments::{in_envelope, node_segment, own_segment, piece_segment};
-use self::tools::{collect_tools, merge_tools, tool_segment};
+use self::tools::{MergedTools, collect_tools, merge_tools, tool_segment};
 use self::turn::{UserSlot, in_flight, split_words, user_slot};
 use self::values::{Owner, Valued, flattened};
 use super::draft::{
-    Draft, Extras, Form, Skeleton, TagReplacement, Usage, count_shares, named, without_leading_break,
+    Draft, EnvelopeFrames, Extras, Form, Skeleton, TagReplacement, Usage, count_shares, named,
+    without_leading_break,
 };
 use super::gather::{Gathered, Outcome};
 use super::rewrite::Rewritten;
@@ -38,28 +39,29 @@ use crate::lower::{Node, messages_to_freeze};
 use crate::ports::PolicyVerdict;
 use crate::segment::{Fate, SharedText, SharedTool, Slot, Volatility, envelope_text, is_of_the_user};
 use crate::tags::{Aggregate, TagEntry, TagTree, aggregate};
-use crate::{Body, Call, Contribution, Error, ErrorKind, Placement, Rank, Segment, Source, Turn};
+use crate::{Body, Call, Contribution, Error, ErrorKind, OnError, Placement, Rank, Segment, Source, Turn};
 
 /// Merges everything that was gathered.
 pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>, rewritten: Rewritten<'_>) -> Result<Draft, Error> {
-    let Gathered { call, outcomes, mut own, timings, warnings } = gathered;
+    let Gathered { call, outcomes, mut own, timings, mut warnings } = gathered;
     let mut merging = Merging {
         setup,
         segments: Vec::new(),
         values: Vec::new(),
         repairs: Vec::new(),
         extras: Extras::default(),
-        envelope: Tokens(0),
+        envelope: EnvelopeFrames::default(),
         replacement: None,
     };
-    let outcomes = distinct(outcomes)?;
+    let outcomes = distinct(yielded(outcomes, &mut warnings))?;
     let entry_tools = collect_tools(&outcomes);
     for (value, volatility) in std::mem::take(&mut own.context) {
         merging.values.extend(flattened(value).map(|it| Valued::new(it, Owner::Prompt(volatility))));
     }
     let entries = merging.entries(&outcomes);
     let Aggregate { tree, messages } = merging.aggregate()?;
-    let tools = merge_tools(entry_tools, setup, !rewritten.shortened.is_empty())?;
+    let MergedTools { tools, replaced } = merge_tools(entry_tools, setup, !rewritten.shortened.is_empty())?;
+    merging.extras.replaced_tools = replaced;
     let call = if own.has_templates() { call.with_config(own_config(setup, &tree, &tools)) } else { call };
 
     merging.segments.reserve(entries.len() + merging.values.len() + tools.len() + 8);
@@ -87,7 +89,7 @@ struct Merging<'a> {
     values: Vec<Valued>,
     repairs: Vec<(Source, Repair)>,
     extras: Extras,
-    envelope: Tokens,
+    envelope: EnvelopeFrames,
     replacement: Option<TagReplacement>,
 }
 
@@ -134,8 +136,18 @@ impl Merging<'_> {
         order: usize,
         segments: &mut Vec<Segment>,
     ) {
-        let Contribution { pieces, values, messages, tools: _, constraints, guardrails, metadata, entries } =
-            contribution;
+        let Contribution {
+            pieces,
+            values,
+            messages,
+            tools: _,
+            constraints,
+            guardrails,
+            metadata,
+            entries,
+            hooks,
+            events,
+        } = contribution;
         if !node.is_provider
             && pieces.is_empty()
             && values.is_empty()
@@ -148,9 +160,10 @@ impl Merging<'_> {
             Placement::System | Placement::Prefix => Slot::System,
             Placement::SystemLast => Slot::SystemLast,
             Placement::User | Placement::FirstUser => Slot::Envelope,
+            Placement::Reminders => Slot::Reminders,
         };
         let placed = pieces.iter().map(|it| Segment { order, ..piece_segment(node, slot, it) });
-        match slot == Slot::Envelope && self.setup.options.conversation.has_envelope() {
+        match slot.is_enclosed() && self.setup.options.conversation.has_envelope() {
             true => {
                 let turn = self.setup.options.conversation.logged();
                 segments.extend(placed.map(|it| in_envelope(it, turn)));
@@ -162,6 +175,8 @@ impl Merging<'_> {
         }
         self.extras.constraints.extend(constraints.iter().cloned());
         self.extras.guardrails.extend(guardrails.iter().cloned());
+        self.extras.hooks.extend(hooks.iter().cloned());
+        self.extras.events.extend(events.iter().cloned());
         if !metadata.is_empty() {
             self.extras.metadata.insert(node.source.to_string(), metadata.clone());
         }
@@ -382,7 +397,12 @@ impl Merging<'_> {
         let has_user = self.segments.iter().any(|it| it.fate.is_sent() && has_words(it));
         // If the user said nothing, the envelope is a separate message.
         let message = if has_user { 0 } else { counter.profile().framing.message };
-        self.envelope = counter.count(&envelope_text(&[])) + Tokens(message);
+        let frame = |tag| counter.count(&envelope_text(tag, &[]));
+        self.envelope = EnvelopeFrames {
+            context: frame(EnvelopeTag::SystemContext),
+            reminders: frame(EnvelopeTag::SystemReminders),
+            message: Tokens(message),
+        };
     }
 
     fn draft(self, tree: TagTree, timings: Vec<Timing>, warnings: Vec<String>) -> Draft {
@@ -405,11 +425,38 @@ impl Merging<'_> {
             repairs: self.repairs,
             usage: Usage::default(),
             envelope: self.envelope,
+            capabilities: Arc::clone(&self.setup.prompt.capabilities.infos),
             transforms: Vec::new(),
             shortened: Vec::new(),
             replacement: self.replacement,
         }
     }
+}
+
+/// Leaves out entries that are not worth an error if the prompt has another one with their id, such as a tenant's block
+/// with the name of a block that a capability brings.
+fn yielded(mut outcomes: Vec<Outcome>, warnings: &mut Vec<String>) -> Vec<Outcome> {
+    let node = |it: &Outcome| match it {
+        Outcome::Contributed { node, .. } if node.source.entry_id().is_some() => Some(Arc::clone(node)),
+        Outcome::Contributed { .. } | Outcome::Excluded { .. } => None,
+    };
+    let yields = |it: &Node| it.profile.on_error == OnError::Warn;
+    if !outcomes.iter().filter_map(node).any(|it| yields(&it)) {
+        return outcomes;
+    }
+    let firm: HashSet<Source> =
+        outcomes.iter().filter_map(node).filter(|it| !yields(it)).map(|it| it.source.clone()).collect();
+    for outcome in &mut outcomes {
+        let Some(node) = node(outcome).filter(|it| yields(it) && firm.contains(&it.source)) else { continue };
+        let (source, priority) = (node.source.clone(), node.profile.priority);
+        warnings.push(format!(
+            "{source} of {} is left out: the prompt has another entry with this id",
+            node.place
+        ));
+        let reason = "the prompt has another entry with this id".into();
+        *outcome = Outcome::Excluded { source, priority, reason };
+    }
+    outcomes
 }
 
 /// Returns each entry once. `lower` and `gate` already ensure that, except for re-entered entries.

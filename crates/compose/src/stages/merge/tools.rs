@@ -20,13 +20,19 @@ pub(super) fn collect_tools(outcomes: &[Outcome]) -> Vec<(Source, SharedTool)> {
     tools
 }
 
+/// The tools of a request, and those that it would have without the call site.
+pub(super) struct MergedTools {
+    pub(super) tools: Vec<(Source, SharedTool)>,
+    pub(super) replaced: Vec<SharedTool>,
+}
+
 /// Merges entry tools, prompt tools and call-site tools, and spare ones whose names are free. They are sorted by name
 /// so that the prefix is stable.
 pub(super) fn merge_tools(
     mut tools: Vec<(Source, SharedTool)>,
     setup: &Setup<'_>,
     has_previews: bool,
-) -> Result<Vec<(Source, SharedTool)>, Error> {
+) -> Result<MergedTools, Error> {
     let prompt = Source::Prompt;
     tools.extend(setup.prompt.tools.iter().map(|it| (prompt.clone(), it.clone())));
     let given = setup.options.additions.tools.iter().map(|it| (Source::CallSite, it.clone()));
@@ -35,6 +41,8 @@ pub(super) fn merge_tools(
     let all = tools.iter().chain(&given).chain(&spare);
     Error::all(collisions(&tools).into_iter().chain(bad_names(all)).collect())?;
     tools = distinct(tools);
+    let is_replaced = |it: &&(Source, SharedTool)| has(&given, &it.1.tool().name);
+    let replaced = tools.iter().filter(is_replaced).map(|it| it.1.clone()).collect();
     if !given.is_empty() {
         // Call-site tools never collide: the last one with a given name wins.
         let mut by_name: IndexMap<String, (Source, SharedTool)> = IndexMap::new();
@@ -47,7 +55,7 @@ pub(super) fn merge_tools(
         }
     }
     tools.sort_by(|(_, a), (_, b)| a.tool().name.cmp(&b.tool().name));
-    Ok(tools)
+    Ok(MergedTools { tools, replaced })
 }
 
 /// Lists the spare tools of this pass.

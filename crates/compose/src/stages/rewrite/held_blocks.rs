@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use contexture_history::window;
+use contexture_history::{EnvelopeTag, window};
 use contexture_message::Part;
 
 use super::Rewritten;
@@ -52,7 +52,7 @@ fn names(turn: &Turn) -> BTreeSet<String> {
     if !turn.is_neutral() {
         return BTreeSet::new();
     }
-    let envelope = envelope_text(&[]);
+    let envelope = envelope_text(EnvelopeTag::SystemContext, &[]);
     let open = envelope.lines().next().unwrap_or_default();
     let parts = turn.messages().iter().flat_map(|it| &it.content);
     let envelopes = parts.filter_map(|it| match it {

@@ -74,20 +74,20 @@ pub(super) enum Ending {
 }
 
 impl Driver {
-    /// Takes a run up where its log ends. Returns `None` if it is over.
+    /// Takes a run up where its log ends; `before` is the run as it was before the lease was held. Returns `None` if it
+    /// is over.
     pub(crate) async fn open(
         log: RunLog,
         flow: Flow,
         services: Arc<Services>,
         config: RuntimeConfig,
-        mut stored: StoredRun,
+        before: &StoredRun,
     ) -> Result<Option<Self>, RunError> {
-        let is_left = stored.is_left();
+        let is_left = before.is_left();
         let owner = log.names.next().into();
         let fence = log.lease(Guard::Acquire { owner, ttl: config.lease }).await?;
-        // Another driver may have had the run since it was read.
-        log.catch_up(&mut stored).await?;
-        let StoredRun { record: mut run_record, end, events, .. } = stored;
+        // Another driver may have had the run since it was read, and have left another record of it.
+        let StoredRun { record: mut run_record, end, events, .. } = log.load().await?;
         if run_record.status.is_over() {
             log.lease(Guard::Release { fence }).await?;
             return Ok(None);

@@ -28,6 +28,9 @@ pub(crate) struct RunRecord {
     pub(crate) fingerprint: String,
     pub(crate) status: RunStatus,
     pub(crate) input: Arc<Value>,
+    /// The user that it works for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) user: Option<String>,
     /// The position in the log that the state is after.
     pub(crate) upto: u64,
     pub(crate) state: State,

@@ -120,16 +120,17 @@ impl Runtime {
             }
             flow => flow?,
         };
-        let services = self.services(run).await?;
-        Driver::open(log, flow, services, self.parts.config, stored).await
+        let services = self.services(run, stored.record.user.clone()).await?;
+        Driver::open(log, flow, services, self.parts.config, &stored).await
     }
 
-    pub(super) async fn services(&self, run: &RunId) -> Result<Arc<Services>, RunError> {
+    async fn services(&self, run: &RunId, user: Option<String>) -> Result<Arc<Services>, RunError> {
         let session = self.sessions().open(run.session()).await?;
         Ok(Arc::new(Services {
             agent: self.parts.library.agent(),
             library: Arc::clone(&self.parts.library),
             tenant: self.tenant.clone(),
+            user,
             session,
             documents: Arc::clone(&self.parts.documents),
             time: Arc::clone(&self.parts.time),

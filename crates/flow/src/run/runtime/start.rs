@@ -29,19 +29,21 @@ pub struct RunStart {
     pub input: Value,
     /// The same key again gives the first run, not a second one.
     pub key: Option<String>,
+    /// The user that the run works for. Nodes that ask a model pass it on: memory is kept by user.
+    pub user: Option<String>,
 }
 
 impl Runtime {
     /// Records a run. It starts when it is driven.
-    pub async fn start(&self, flow: &Flow, start: RunStart) -> Result<RunId, RunError> {
-        let input = Arc::new(checked_input(flow, start.input)?);
+    pub async fn start(&self, flow: &Flow, mut start: RunStart) -> Result<RunId, RunError> {
+        let input = Arc::new(checked_input(flow, std::mem::take(&mut start.input))?);
         let mut tries = 0;
         loop {
             if let Some(run) = self.started(start.key.clone()).await? {
                 return Ok(run);
             }
             tries += 1;
-            match self.begin(flow, start.session.as_ref(), &input, start.key.clone()).await {
+            match self.begin(flow, &start, &input).await {
                 // Another process was faster with the same key.
                 Err(RunError::Store(StoreError::Exists { .. })) if start.key.is_some() && tries < TRIES => {}
                 begun => return begun,
@@ -56,15 +58,9 @@ impl Runtime {
         Ok(log.map(|it| RunId::of_log(&it.thread)))
     }
 
-    async fn begin(
-        &self,
-        flow: &Flow,
-        session: Option<&SessionId>,
-        input: &Arc<Value>,
-        key: Option<String>,
-    ) -> Result<RunId, RunError> {
-        let is_new = session.is_none();
-        let session = match session {
+    async fn begin(&self, flow: &Flow, start: &RunStart, input: &Arc<Value>) -> Result<RunId, RunError> {
+        let is_new = start.session.is_none();
+        let session = match &start.session {
             Some(id) => self.sessions().open_or_create(id).await?,
             None => self.sessions().create(SessionStart::default()).await?,
         };
@@ -77,7 +73,7 @@ impl Runtime {
             input: Arc::clone(input),
         };
         self.keep_definition(flow).await?;
-        let created = self.store().create_log(self.new_log(flow, &run, begin.clone(), input, key)).await;
+        let created = self.store().create_log(self.new_log(flow, &run, begin.clone(), start, input)).await;
         if is_new && matches!(created, Err(StoreError::Exists { .. })) {
             self.sessions().delete(session.id()).await?;
         }
@@ -96,8 +92,8 @@ impl Runtime {
         flow: &Flow,
         run: &RunId,
         begin: RunEvent,
+        start: &RunStart,
         input: &Arc<Value>,
-        start_key: Option<String>,
     ) -> NewLog {
         let at = self.parts.time.now();
         let session = SessionKey { tenant: self.tenant.clone(), session: run.session().clone() };
@@ -106,6 +102,7 @@ impl Runtime {
             fingerprint: flow.fingerprint().to_owned(),
             status: RunStatus::Running,
             input: Arc::clone(input),
+            user: start.user.clone(),
             upto: 1,
             state: State::default(),
             outputs: BTreeMap::new(),
@@ -115,7 +112,7 @@ impl Runtime {
         };
         NewLog {
             kind: LogKind::Run,
-            start_key,
+            start_key: start.key.clone(),
             state: record.log_state(at),
             items: items(Seq(0), [Entry::Event(begin)], at),
             ..NewLog::isolated(session, run.log(&self.tenant).thread, at)

@@ -38,13 +38,11 @@ pub(super) fn items(text: &str) -> (Vec<Item>, Option<TurnNo>) {
                     ..Summary::default()
                 })
             }
-            None if what == "began" => Body::Change(Change::TurnBegan { key: None }),
+            None if what == "began" => Body::Change(Change::began(None)),
             None if what == "ended" => ended(TurnStatus::Completed),
             None if what == "suspended" => ended(TurnStatus::Suspended),
             None if what == "envelope" => Body::Envelope(Envelope::text(EnvelopeTag::SystemContext, "page")),
-            None if what == "event" => {
-                Body::SystemEvent(SystemEvent { name: "deploy".into(), text: "live".into() })
-            }
+            None if what == "event" => Body::SystemEvent(SystemEvent::new("deploy", "live")),
             None if what == "note" => Body::Application(Application { kind: "n".into(), value: 1.into() }),
             _ => Body::Message(Arc::new(notation::message(what))),
         };

@@ -128,12 +128,12 @@ fn an_extract_tells_each_turn_and_the_facts_stand_below() {
 
 #[test]
 fn older_lines_go_first_and_facts_never() {
-    insta::assert_snapshot!(summarised(&conversation(), &[], 90).0, @"
+    insta::assert_snapshot!(summarised(&conversation(), &[], 128).0, @"
     Earlier conversation, in excerpts:
     - asked: From now on answer in German. Why does src/main.rs always fail? | tools: read ok | answered: Weil die Datei `config.toml` fehlt.
     - asked: Ja. Lösche aber niemals das Verzeichnis /srv/data! <b>ORDER-77</b> bleibt. | tools: write failed, write without result
     ");
-    insta::assert_snapshot!(summarised(&conversation(), &[], 4).0, @"error: the shortest excerpt has 114 tokens, 105 are allowed");
+    insta::assert_snapshot!(summarised(&conversation(), &[], 4).0, @"error: the shortest excerpt has 152 tokens, 105 are allowed");
 }
 
 #[test]
@@ -220,9 +220,9 @@ fn a_verdict_names_all_flaws() {
             flaws.iter().map(Flaw::to_string).collect::<Vec<_>>().join("; ")
         }
     };
-    insta::assert_snapshot!(verdict("About order-1: NEVER  say\n'please'.", 200), @"accepted at 51");
-    insta::assert_snapshot!(verdict(" \n", 100), @"the summary is empty");
-    insta::assert_snapshot!(verdict("I'm sorry, but I can't help with ORDER-12.", 20), @"the summary has 51 tokens, 39 are allowed; the summary is a refusal");
+    insta::assert_snapshot!(verdict("About order-1: NEVER  say\n'please'.", 200), @"accepted at 89");
+    insta::assert_snapshot!(verdict(" \n", 200), @"the summary is empty");
+    insta::assert_snapshot!(verdict("I'm sorry, but I can't help with ORDER-12.", 20), @"the summary has 89 tokens, 39 are allowed; the summary is a refusal");
 }
 
 #[test]

@@ -97,7 +97,7 @@ impl World {
             return began;
         }
         self.turns[thread] += 1;
-        let began = self.append(thread, Body::Change(Change::TurnBegan { key: None }));
+        let began = self.append(thread, Body::Change(Change::began(None)));
         self.append(thread, Body::Message(Message::user("hi").into()));
         *self.running[thread].insert(began)
     }

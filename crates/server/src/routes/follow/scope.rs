@@ -236,7 +236,7 @@ impl RunScope {
             Body::Application(Application { value, .. }) if *thread == self.log => {
                 RunEvent::deserialize(value).iter().for_each(|it| self.note(it));
             }
-            Body::Change(Change::TurnBegan { key: Some(key) }) => {
+            Body::Change(Change::TurnBegan { key: Some(key), .. }) => {
                 if let Some(node) = self.to_come.get(&(thread.clone(), key.clone())) {
                     self.nodes.insert((thread.clone(), item.turn), Arc::clone(node));
                 }

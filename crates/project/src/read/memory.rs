@@ -1,0 +1,53 @@
+//! Reads the entry `memory`.
+
+use contexture_capabilities::blackboard::BoardError;
+use contexture_capabilities::memory::{MemoryEntry, MemoryOptions, WORKING, WorkingOptions};
+use contexture_compose::Entry;
+use contexture_message::ErrorCode;
+use serde::Deserialize;
+
+use crate::error::Problem;
+use crate::read::facts::DefinedBoard;
+use crate::read::reader::Reader;
+use crate::source::decode::{Cursor, Given};
+use crate::source::yaml::Data;
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MemoryFields {
+    memory: Given,
+}
+
+/// Reads `memory: {…}`; `memory: true` has the defaults.
+pub(crate) fn memory<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entry {
+    let fields: MemoryFields = reader.decode(at.clone());
+    let options = reader.given(fields.memory.0);
+    entry(reader, options).map_or(Entry::Nothing, Entry::from)
+}
+
+/// Reads the options of a memory; `false` means none.
+pub(crate) fn entry<'a>(reader: &mut Reader<'a>, options: Option<Cursor<'a>>) -> Option<MemoryEntry> {
+    let working = options.as_ref().and_then(|it| it.get("working"));
+    let options = match options {
+        Some(inner) => match &inner.node.data {
+            Data::Bool(true) | Data::Null => MemoryOptions::default(),
+            Data::Bool(false) => return None,
+            _ => reader.decode(inner),
+        },
+        None => MemoryOptions::default(),
+    };
+    if let (Some(at), Some(WorkingOptions { schema, .. })) = (&working, &options.working) {
+        let place = at.node.place;
+        reader.facts.boards.push(DefinedBoard { id: WORKING.to_owned(), schema: schema.clone(), place });
+    }
+    let made = reader.lookup.knowledge.memory(options);
+    // Only a working state can be refused, so there is one.
+    let refused = |err: BoardError| {
+        let problem = Problem::new(ErrorCode::EntryInvalid, err.to_string());
+        match working {
+            Some(at) => at.locate(problem),
+            None => problem,
+        }
+    };
+    reader.take(made.map_err(refused))
+}

@@ -1,0 +1,548 @@
+//! Memory: the records of a namespace of the tenant, the search in them, and how they are forgotten.
+//!
+//! A namespace is named by `user`, `agent` and `custom` in the query, any of them. Writes name the version they expect;
+//! one that is stale is answered with the record as it is now.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use contexture::capabilities::memory::{
+    Author, Finding, Forget, ForgetOptions, Layer, MemoryError, MemoryHit, MemoryImported, MemorySpace,
+    Namespace, NewRecord, Provenance, Receipt, Record, RecordEdit, RecordFilter, SearchRequest, Status,
+    Trust,
+};
+use contexture_history::Timestamp;
+use contexture_message::ErrorCode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::IntoParams;
+
+use crate::Problem;
+use crate::app::Access;
+use crate::http::input::{JsonBody, PathParam, QueryParams};
+use crate::http::params::MemoryPath;
+use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
+use crate::http::schemas::{accepts, returns};
+use crate::http::version::Version;
+
+accepts!(NewMemory, MemoryEdit, MemorySearch, ForgetRequest, MemoryLines);
+returns!(
+    MemoryView,
+    MemoryPage,
+    MemoryDetails,
+    MemoryHits,
+    NamespacePage,
+    ForgetReceipt,
+    AuditReport,
+    ImportReport,
+);
+
+const MAX_LIMIT: u32 = 100;
+const DEFAULT_LIMIT: u32 = 10;
+
+impl From<MemoryError> for Problem {
+    fn from(err: MemoryError) -> Self {
+        let (code, text) = (err.code(), err.to_string());
+        match err {
+            MemoryError::Store(err) => err.into(),
+            MemoryError::Stale { current, .. } => {
+                let current = current.map_or(json!(null), |it| json!(MemoryView::from(*it)));
+                Self::new(code, text)
+                    .current(current)
+                    .hint("read `current`, then write again with its version")
+            }
+            MemoryError::Invalid(_) => Self::new(ErrorCode::BodyInvalid, text),
+            MemoryError::NotFound { .. } | MemoryError::Damaged { .. } => Self::new(code, text),
+        }
+    }
+}
+
+/// Whose memory it is.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct SpaceQuery {
+    /// The user.
+    #[param(max_length = 1000, nullable = false)]
+    user: Option<String>,
+    /// The agent.
+    #[param(max_length = 1000, nullable = false)]
+    agent: Option<String>,
+    /// A name of the application's own.
+    #[param(max_length = 1000, nullable = false)]
+    custom: Option<String>,
+}
+
+/// Whose memory it is, and which records to return.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct RecordsQuery {
+    /// The user.
+    #[param(max_length = 1000, nullable = false)]
+    user: Option<String>,
+    /// The agent.
+    #[param(max_length = 1000, nullable = false)]
+    agent: Option<String>,
+    /// A name of the application's own.
+    #[param(max_length = 1000, nullable = false)]
+    custom: Option<String>,
+    /// Only those of this layer.
+    #[param(value_type = Option<String>, pattern = "^(rules|facts|digests|procedures|working)$", nullable = false)]
+    layer: Option<Layer>,
+    /// Only those with this status.
+    #[param(value_type = Option<String>, pattern = "^(proposed|accepted|rejected)$", nullable = false)]
+    status: Option<Status>,
+    /// Also those that hold no more.
+    #[param(nullable = false)]
+    past: Option<bool>,
+}
+
+/// A record of a memory.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Memory")]
+pub(crate) struct MemoryView {
+    /// Its id in the namespace.
+    id: String,
+    /// The kind of memory.
+    layer: Layer,
+    /// The text.
+    text: String,
+    /// Whether it counts.
+    status: Status,
+    /// Who wrote it.
+    author: Author,
+    /// Whose word it is.
+    trust: Trust,
+    /// Where it comes from.
+    provenance: Vec<Provenance>,
+    /// From when on it holds.
+    #[schemars(extend("format" = "date-time"))]
+    valid_from: String,
+    /// Until when it holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    valid_to: Option<String>,
+    /// The record that took its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    superseded_by: Option<String>,
+    /// Its version; a write names the one it expects.
+    version: u64,
+    /// How often an answer used it.
+    uses: u64,
+    /// When it was added.
+    #[schemars(extend("format" = "date-time"))]
+    created: String,
+    /// When this version was written.
+    #[schemars(extend("format" = "date-time"))]
+    updated: String,
+}
+
+impl From<Record> for MemoryView {
+    fn from(record: Record) -> Self {
+        Self {
+            id: record.id,
+            layer: record.layer,
+            text: record.text,
+            status: record.status,
+            author: record.author,
+            trust: record.trust,
+            provenance: record.provenance,
+            valid_from: record.valid_from.to_millis(),
+            valid_to: record.valid_to.map(Timestamp::to_millis),
+            superseded_by: record.superseded_by,
+            version: record.version,
+            uses: record.uses,
+            created: record.created.to_millis(),
+            updated: record.updated.to_millis(),
+        }
+    }
+}
+
+/// The records of a memory.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct MemoryPage {
+    /// The records, oldest first.
+    memories: Vec<MemoryView>,
+}
+
+/// A record with its earlier versions.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct MemoryDetails {
+    /// The record.
+    memory: MemoryView,
+    /// All of its versions, oldest first.
+    history: Vec<MemoryView>,
+}
+
+/// A record to add.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewMemory {
+    /// The text.
+    #[schemars(length(min = 1, max = 200_000), regex(pattern = r"[^\s\x00-\x1f\x7f-\x9f]"), example = &"Ada's invoices are due on Fridays.")]
+    text: String,
+    /// The kind of memory; by default `facts`.
+    layer: Option<Layer>,
+    /// Names the write: repeated under the same key, it is made once.
+    key: Option<String>,
+    /// The record that holds no more because of it.
+    #[schemars(length(min = 1, max = 900), regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"))]
+    supersedes: Option<String>,
+    /// The version of that record which the writer has read.
+    version: Option<Version>,
+}
+
+/// A change of a record. What is absent stays.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MemoryEdit {
+    /// The version that the writer has read.
+    version: Version,
+    /// The new text.
+    #[schemars(length(min = 1, max = 200_000), regex(pattern = r"[^\s\x00-\x1f\x7f-\x9f]"))]
+    text: Option<String>,
+    /// The new layer.
+    layer: Option<Layer>,
+    /// `accepted` approves a proposal, `rejected` refuses it.
+    status: Option<Status>,
+}
+
+/// A search in a memory.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MemorySearch {
+    /// Words or a question; there is no syntax.
+    #[schemars(example = &"When are the invoices due?")]
+    query: String,
+    /// How many hits at most; by default 10.
+    #[schemars(range(min = 1, max = 100))]
+    limit: Option<u32>,
+    /// Only these layers; by default all.
+    #[serde(default)]
+    layers: Vec<Layer>,
+    /// No hit below this score, from 0 to 1; by default 0.
+    #[schemars(range(min = 0, max = 1))]
+    min_score: Option<f64>,
+}
+
+/// What a search found.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "MemorySearchResults")]
+pub(crate) struct MemoryHits {
+    /// The hits, best first.
+    hits: Vec<HitView>,
+}
+
+/// Something that was found.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "MemoryHit")]
+pub(crate) struct HitView {
+    /// The id of the record, or `THREAD:POSITION` of what was said in a thread.
+    id: String,
+    /// The kind of memory.
+    layer: Layer,
+    /// The text.
+    text: String,
+    /// The score, from 0 to 1.
+    score: f64,
+    /// What each signal added to it.
+    shares: BTreeMap<String, f64>,
+    /// The thread it comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread: Option<String>,
+    /// The turn it comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn: Option<String>,
+    /// When it was said or written.
+    #[schemars(extend("format" = "date-time"))]
+    at: String,
+}
+
+impl From<MemoryHit> for HitView {
+    fn from(hit: MemoryHit) -> Self {
+        let shares = hit.shares.into_iter().map(|(signal, share)| (signal.as_str().to_owned(), share));
+        Self {
+            id: hit.id,
+            layer: hit.layer,
+            text: hit.text,
+            score: hit.score,
+            shares: shares.collect(),
+            thread: hit.thread,
+            turn: hit.turn,
+            at: hit.at.to_millis(),
+        }
+    }
+}
+
+/// The namespaces of the tenant.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "MemoryNamespaces")]
+pub(crate) struct NamespacePage {
+    /// The namespaces that have been written to.
+    namespaces: Vec<NamespaceView>,
+}
+
+/// A namespace.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "MemoryNamespace")]
+pub(crate) struct NamespaceView {
+    /// The user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<String>,
+    /// The agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<String>,
+    /// A name of the application's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    custom: Option<String>,
+}
+
+/// What to forget.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ForgetMemory")]
+pub(crate) struct ForgetRequest {
+    /// A record, a turn, a session, a source, or everything.
+    what: Forget,
+    /// Only says what would be forgotten; by default false.
+    #[serde(default)]
+    dry_run: bool,
+    /// Leaves forgotten turns in the logs of their sessions; by default false: they are emptied.
+    #[serde(default)]
+    keep_turns: bool,
+    /// Also makes the bytes unreadable in the files of the store, which takes as long as rewriting them; by default
+    /// true.
+    erase: Option<bool>,
+}
+
+/// What was forgotten.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ForgetReceipt {
+    /// The receipt. It has no words of what was forgotten.
+    receipt: Receipt,
+}
+
+/// What a person should look at.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "MemoryAudit")]
+pub(crate) struct AuditReport {
+    /// What was noticed.
+    findings: Vec<Finding>,
+}
+
+/// Records to import.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MemoryLines {
+    /// Lines of JSON, as an export has them, or `{"kind": "new", "text": "…"}`.
+    lines: String,
+    /// Where they come from. What comes from one source can be forgotten together.
+    #[schemars(example = &"backup")]
+    source: String,
+}
+
+/// What an import did.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "MemoryImport")]
+pub(crate) struct ImportReport {
+    /// How many records were added, and how many were known.
+    imported: MemoryImported,
+}
+
+impl SpaceQuery {
+    fn space(self, access: &Access) -> Result<MemorySpace, Problem> {
+        let Self { user, agent, custom } = self;
+        let memories = access.loaded().project.memories().clone();
+        Ok(memories.space(&access.caller.tenant, Namespace { user, agent, custom })?)
+    }
+}
+
+/// List the records of a memory.
+#[utoipa::path(
+    get, path = "/v1/memories", operation_id = "list_memories", tag = "memory", params(RecordsQuery),
+    responses((status = 200, description = "The records.", body = MemoryPage), Refused)
+)]
+pub(crate) async fn list(
+    access: Access,
+    QueryParams(query): QueryParams<RecordsQuery>,
+) -> Result<Json<MemoryPage>, Problem> {
+    let RecordsQuery { user, agent, custom, layer, status, past } = query;
+    let space = SpaceQuery { user, agent, custom }.space(&access)?;
+    let filter = RecordFilter { layer, status, as_of: None, with_past: past.unwrap_or(false) };
+    let records = space.list(&filter).await?;
+    Ok(Json(MemoryPage { memories: records.into_iter().map(MemoryView::from).collect() }))
+}
+
+/// Add a record to a memory.
+#[utoipa::path(
+    post, path = "/v1/memories", operation_id = "add_memory", tag = "memory", params(SpaceQuery),
+    request_body = NewMemory,
+    responses(
+        (status = 201, description = "The record.", body = MemoryView), Refused, NotThere, Conflict, Unusable
+    )
+)]
+pub(crate) async fn add(
+    access: Access,
+    QueryParams(space): QueryParams<SpaceQuery>,
+    JsonBody(new): JsonBody<NewMemory>,
+) -> Result<(StatusCode, Json<MemoryView>), Problem> {
+    let space = space.space(&access)?;
+    let NewMemory { text, layer, key, supersedes, version } = new;
+    let new = NewRecord { key, ..NewRecord::new(layer.unwrap_or(Layer::Facts), text) };
+    let record = match supersedes {
+        Some(old) => space.supersede(&old, version.map(u64::from), new).await?,
+        None => space.add(new).await?,
+    };
+    access.audit.record(access.act("memory.added", &record.id)).await;
+    Ok((StatusCode::CREATED, Json(record.into())))
+}
+
+/// Show a record with its earlier versions.
+#[utoipa::path(
+    get, path = "/v1/memories/{id}", operation_id = "show_memory", tag = "memory", params(MemoryPath, SpaceQuery),
+    responses((status = 200, description = "The record.", body = MemoryDetails), Refused, NotThere)
+)]
+pub(crate) async fn show(
+    access: Access,
+    PathParam(id): PathParam<String>,
+    QueryParams(space): QueryParams<SpaceQuery>,
+) -> Result<Json<MemoryDetails>, Problem> {
+    let history = space.space(&access)?.history(&id).await?;
+    let last = history.last().cloned().ok_or_else(|| Problem::not_found("record", &id))?;
+    Ok(Json(MemoryDetails {
+        memory: last.into(),
+        history: history.into_iter().map(MemoryView::from).collect(),
+    }))
+}
+
+/// Change, approve or reject a record, in the version that the writer has read.
+#[utoipa::path(
+    patch, path = "/v1/memories/{id}", operation_id = "edit_memory", tag = "memory", params(MemoryPath, SpaceQuery),
+    request_body = MemoryEdit,
+    responses(
+        (status = 200, description = "The new version.", body = MemoryView), Refused, NotThere, Conflict, Unusable
+    )
+)]
+pub(crate) async fn edit(
+    access: Access,
+    PathParam(id): PathParam<String>,
+    QueryParams(space): QueryParams<SpaceQuery>,
+    JsonBody(edit): JsonBody<MemoryEdit>,
+) -> Result<Json<MemoryView>, Problem> {
+    let MemoryEdit { version, text, layer, status } = edit;
+    let space = space.space(&access)?;
+    if space.get(&id).await?.is_none() {
+        return Err(MemoryError::NotFound { id }.into());
+    }
+    let edit = RecordEdit { text, layer, status, ..RecordEdit::default() };
+    let record = space.edit(&id, Some(version.into()), edit).await?;
+    access.audit.record(access.act("memory.changed", &record.id)).await;
+    Ok(Json(record.into()))
+}
+
+/// List the namespaces of the tenant.
+#[utoipa::path(
+    get, path = "/v1/memories/namespaces", operation_id = "list_memory_namespaces", tag = "memory",
+    responses((status = 200, description = "The namespaces.", body = NamespacePage), Refused)
+)]
+pub(crate) async fn namespaces(access: Access) -> Result<Json<NamespacePage>, Problem> {
+    let memories = access.loaded().project.memories().clone();
+    let found = memories.namespaces(&access.caller.tenant).await?;
+    let view = |Namespace { user, agent, custom }| NamespaceView { user, agent, custom };
+    Ok(Json(NamespacePage { namespaces: found.into_iter().map(view).collect() }))
+}
+
+/// Search a memory.
+#[utoipa::path(
+    post, path = "/v1/memories/search", operation_id = "search_memories", tag = "memory", params(SpaceQuery),
+    request_body = MemorySearch,
+    responses((status = 200, description = "What was found.", body = MemoryHits), Refused, Unusable)
+)]
+pub(crate) async fn search(
+    access: Access,
+    QueryParams(space): QueryParams<SpaceQuery>,
+    JsonBody(search): JsonBody<MemorySearch>,
+) -> Result<Json<MemoryHits>, Problem> {
+    let MemorySearch { query, limit, layers, min_score } = search;
+    let invalid = |text: String, at: &str| Problem::new(ErrorCode::BodyInvalid, text).at(at);
+    let limit = limit.unwrap_or(DEFAULT_LIMIT);
+    if !(1..=MAX_LIMIT).contains(&limit) {
+        return Err(invalid(format!("`limit` is {limit}; it goes from 1 to {MAX_LIMIT}"), "limit"));
+    }
+    let min_score = min_score.unwrap_or(0.0);
+    if !(0.0..=1.0).contains(&min_score) {
+        return Err(invalid(format!("`min_score` is {min_score}; it goes from 0 to 1"), "min_score"));
+    }
+    let request = SearchRequest { layers, min_score, ..SearchRequest::new(query, limit as usize) };
+    let hits = space.space(&access)?.search(&request).await?;
+    Ok(Json(MemoryHits { hits: hits.into_iter().map(HitView::from).collect() }))
+}
+
+/// Forget a record, a turn, a session, a source or everything, with all that was derived from it.
+#[utoipa::path(
+    post, path = "/v1/memories/forget", operation_id = "forget_memories", tag = "memory", params(SpaceQuery),
+    request_body = ForgetRequest,
+    responses((status = 200, description = "The receipt.", body = ForgetReceipt), Refused, NotThere, Unusable)
+)]
+pub(crate) async fn forget(
+    access: Access,
+    QueryParams(space): QueryParams<SpaceQuery>,
+    JsonBody(request): JsonBody<ForgetRequest>,
+) -> Result<Json<ForgetReceipt>, Problem> {
+    let ForgetRequest { what, dry_run, keep_turns, erase } = request;
+    let options = ForgetOptions { dry_run, erase: erase.unwrap_or(true), keep_turns };
+    let receipt = space.space(&access)?.forget(&what, options).await?;
+    if !dry_run {
+        access.audit.record(access.act("memory.forgotten", &receipt.id)).await;
+    }
+    Ok(Json(ForgetReceipt { receipt }))
+}
+
+/// List what a person should look at: duplicates, secrets, stale and unused records.
+#[utoipa::path(
+    get, path = "/v1/memories/audit", operation_id = "audit_memories", tag = "memory", params(SpaceQuery),
+    responses((status = 200, description = "What was noticed.", body = AuditReport), Refused)
+)]
+pub(crate) async fn audit(
+    access: Access,
+    QueryParams(space): QueryParams<SpaceQuery>,
+) -> Result<Json<AuditReport>, Problem> {
+    Ok(Json(AuditReport { findings: space.space(&access)?.audit().await? }))
+}
+
+/// Export a memory as lines of JSON.
+#[utoipa::path(
+    get, path = "/v1/memories/transfer", operation_id = "export_memories", tag = "memory", params(SpaceQuery),
+    responses(
+        (status = 200, description = "The records, one JSON document a line.", body = String,
+            content_type = "text/plain"),
+        Refused
+    )
+)]
+pub(crate) async fn export(
+    access: Access,
+    QueryParams(space): QueryParams<SpaceQuery>,
+) -> Result<impl IntoResponse, Problem> {
+    let lines = space.space(&access)?.export().await?;
+    Ok(([(header::CONTENT_TYPE, "text/plain")], lines))
+}
+
+/// Import records into a memory.
+#[utoipa::path(
+    post, path = "/v1/memories/transfer", operation_id = "import_memories", tag = "memory", params(SpaceQuery),
+    request_body = MemoryLines,
+    responses((status = 200, description = "What was imported.", body = ImportReport), Refused, Unusable)
+)]
+pub(crate) async fn import(
+    access: Access,
+    QueryParams(space): QueryParams<SpaceQuery>,
+    JsonBody(lines): JsonBody<MemoryLines>,
+) -> Result<Json<ImportReport>, Problem> {
+    let imported = space.space(&access)?.import(&lines.lines, &lines.source).await?;
+    access.audit.record(access.act("memory.imported", &lines.source)).await;
+    Ok(Json(ImportReport { imported }))
+}
