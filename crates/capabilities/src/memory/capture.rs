@@ -14,7 +14,7 @@ use contexture_session::sources::{ExpectedVersion, SourceChange};
 use contexture_session::{Span, StoreError, ThreadId, ThreadKey};
 use serde::{Deserialize, Serialize};
 
-use super::episodes::{BLOCK, EpisodeData, Utterance, block, block_id, utterance};
+use super::episodes::{BLOCK, Utterance, block, block_id, utterance, utterances};
 use super::error::MemoryError;
 use super::record::{Author, Layer, NewRecord, Provenance, Record, RecordEdit, Status, Trust, edited};
 use super::sources::{self, Kind, document, record_document};
@@ -271,10 +271,8 @@ impl MemorySpace {
     /// Reads the messages of a block.
     pub(crate) async fn block(&self, thread: &str, number: u64) -> Result<Vec<Utterance>, MemoryError> {
         let found = self.documents(vec![block_id(thread, number)?]).await?;
-        let Some(info) = found.first() else { return Ok(Vec::new()) };
-        let data: EpisodeData = sources::data(info)?;
-        let texts = self.texts(std::slice::from_ref(info)).await?.pop().unwrap_or_default();
-        Ok(data.said.into_iter().zip(texts).map(|(said, text)| Utterance { said, text }).collect())
+        let Some((info, texts)) = self.with_texts(found).await?.pop() else { return Ok(Vec::new()) };
+        utterances(&info, texts)
     }
 
     /// Lets an extractor find facts in what was captured since it was asked last. Returns how many were added.

@@ -7,11 +7,11 @@ use contexture_history::{Body, Item, Timestamp};
 use contexture_message::{Message, Part, Role};
 use contexture_session::SourceId;
 use contexture_session::rank::Analyzer;
-use contexture_session::sources::NewSource;
+use contexture_session::sources::{NewSource, SourceInfo};
 use serde::{Deserialize, Serialize};
 
 use super::error::MemoryError;
-use super::sources::{Kind, document};
+use super::sources::{Kind, data, document};
 
 /// So many messages are in a block.
 pub(crate) const BLOCK: u64 = 64;
@@ -65,6 +65,12 @@ fn spoken(message: &Message) -> Option<String> {
     let text = texts.collect::<Vec<_>>().join("\n");
     let end = text.char_indices().nth(MAX_CHARS).map_or(text.len(), |(end, _)| end);
     Some(text[..end].to_owned()).filter(|it| !it.trim().is_empty())
+}
+
+/// Returns what was said in a block, which has these texts.
+pub(crate) fn utterances(info: &SourceInfo, texts: Vec<String>) -> Result<Vec<Utterance>, MemoryError> {
+    let EpisodeData { said, .. } = data(info)?;
+    Ok(said.into_iter().zip(texts).map(|(said, text)| Utterance { said, text }).collect())
 }
 
 /// Returns the id of a block of a thread.

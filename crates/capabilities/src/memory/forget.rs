@@ -13,13 +13,13 @@ use contexture_session::sources::{ExpectedVersion, SourceChange, SourceInfo};
 use contexture_session::{SourceId, StoreError};
 use serde::{Deserialize, Serialize};
 
-use super::episodes::{EpisodeData, Utterance, block};
+use super::episodes::{EpisodeData, Utterance, block, utterances};
 use super::erase::Scrubbed;
 use super::error::MemoryError;
 use super::record::{Layer, Record, short_hash};
 use super::scrub::Scrub;
 use super::sources::{self, Kind, document};
-use super::space::{MemorySpace, PAGE, RecordFilter};
+use super::space::{MemorySpace, RecordFilter};
 use super::tombstones::Tombstone;
 
 /// What to forget.
@@ -157,11 +157,9 @@ impl MemorySpace {
     async fn contents(&self) -> Result<Contents, MemoryError> {
         let filter = RecordFilter { with_past: true, ..RecordFilter::default() };
         let mut blocks = Vec::new();
-        for info in self.all(Kind::Episode, "").await? {
-            let data: EpisodeData = sources::data(&info)?;
-            let texts = self.texts(std::slice::from_ref(&info)).await?.pop().unwrap_or_default();
-            let said = data.said.into_iter().zip(texts).map(|(said, text)| Utterance { said, text });
-            blocks.push((info, said.collect()));
+        for (info, texts) in self.with_texts(self.all(Kind::Episode, "").await?).await? {
+            let said = utterances(&info, texts)?;
+            blocks.push((info, said));
         }
         let threads = self.all(Kind::Cursor, "").await?;
         Ok(Contents {
@@ -174,13 +172,7 @@ impl MemorySpace {
     }
 
     async fn versions(&self) -> Result<Vec<(SourceInfo, Vec<String>)>, MemoryError> {
-        let infos = self.all(Kind::Version, "").await?;
-        let mut versions = Vec::with_capacity(infos.len());
-        for page in infos.chunks(PAGE) {
-            let texts = self.texts(page).await?;
-            versions.extend(page.iter().cloned().zip(texts));
-        }
-        Ok(versions)
+        self.with_texts(self.all(Kind::Version, "").await?).await
     }
 
     fn forgetting(

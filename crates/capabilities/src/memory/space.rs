@@ -21,7 +21,7 @@ use super::scrub::{Scrub, scrub_new_record};
 use super::sources::{self, Kind, NoData, document, record_document, record_of, version_id};
 
 /// So many documents are read at a time.
-pub(crate) const PAGE: usize = 256;
+const PAGE: usize = 256;
 /// So many forgotten things are looked for in records that are written later.
 const MAX_SCRUBS: usize = 64;
 /// So many earlier versions of a record are kept.
@@ -361,45 +361,51 @@ impl MemorySpace {
         }
     }
 
-    /// Returns the texts of documents, chunk by chunk.
-    pub(crate) async fn texts(&self, infos: &[SourceInfo]) -> Result<Vec<Vec<String>>, MemoryError> {
-        let numbers = infos.iter().flat_map(|it| it.first..it.first + u64::from(it.chunks)).collect();
+    /// Returns documents with their texts, chunk by chunk, in the order of their ids. One that is replaced between the
+    /// two reads is read again; one that is removed is left out.
+    pub(crate) async fn with_texts(
+        &self,
+        infos: Vec<SourceInfo>,
+    ) -> Result<Vec<(SourceInfo, Vec<String>)>, MemoryError> {
+        let mut found = BTreeMap::new();
+        let mut unread = infos;
+        loop {
+            let mut replaced = Vec::new();
+            for page in unread.chunks(PAGE) {
+                for (info, texts) in page.iter().zip(self.texts(page).await?) {
+                    match texts {
+                        Some(texts) => drop(found.insert(info.id.clone(), (info.clone(), texts))),
+                        None => replaced.push(info.id.clone()),
+                    }
+                }
+            }
+            if replaced.is_empty() {
+                return Ok(found.into_values().collect());
+            }
+            unread = self.documents(replaced).await?;
+        }
+    }
+
+    /// Returns the texts of documents; `None` for one that was replaced or removed since its `info` was read.
+    async fn texts(&self, infos: &[SourceInfo]) -> Result<Vec<Option<Vec<String>>>, MemoryError> {
+        let numbers = infos.iter().flat_map(chunk_numbers).collect();
         let selection = ChunkSelection::Numbers(numbers);
         let chunks = absent_is_empty(self.index().chunks(self.base_key(), selection).await)?;
         let by_number: BTreeMap<u64, StoredChunk> = chunks.into_iter().map(|it| (it.no, it)).collect();
-        let of = |info: &SourceInfo| {
-            let numbers = info.first..info.first + u64::from(info.chunks);
-            numbers.filter_map(|no| Some(by_number.get(&no)?.text.clone())).collect()
-        };
-        Ok(infos.iter().map(of).collect())
+        let text = |no: u64| Some(by_number.get(&no)?.text.clone());
+        Ok(infos.iter().map(|it| chunk_numbers(it).map(text).collect()).collect())
     }
 
-    /// Returns documents as records. One that was rewritten between two reads is left out: it is read again elsewhere.
+    /// Returns documents as records.
     async fn records_of(&self, infos: Vec<SourceInfo>) -> Result<Vec<Record>, MemoryError> {
-        let mut records = Vec::with_capacity(infos.len());
-        for page in infos.chunks(PAGE) {
-            let texts = self.texts(page).await?;
-            for (info, texts) in page.iter().zip(texts) {
-                if let Some(text) = texts.first() {
-                    records.push(record_of(info, text)?);
-                }
-            }
-        }
-        Ok(records)
+        let found = self.with_texts(infos).await?;
+        found.iter().map(|(info, texts)| record_of(info, texts.first().map_or("", String::as_str))).collect()
     }
 
     /// Returns a record in its newest version.
     pub async fn get(&self, id: &str) -> Result<Option<Record>, MemoryError> {
-        let source = Kind::Record.id(id)?;
-        loop {
-            let found = self.documents(vec![source.clone()]).await?;
-            let Some(info) = found.into_iter().next() else { return Ok(None) };
-            let mut records = self.records_of(vec![info]).await?;
-            if let Some(record) = records.pop() {
-                return Ok(Some(record));
-            }
-            // Its text was replaced after its document was read.
-        }
+        let found = self.documents(vec![Kind::Record.id(id)?]).await?;
+        Ok(self.records_of(found).await?.pop())
     }
 
     pub(crate) async fn existing(&self, id: &str) -> Result<Record, MemoryError> {
@@ -701,6 +707,11 @@ fn absent_is_empty<T: Default>(result: Result<T, StoreError>) -> Result<T, Store
         Err(StoreError::NotFound { .. }) => Ok(T::default()),
         result => result,
     }
+}
+
+/// Returns the numbers of a document's chunks.
+fn chunk_numbers(info: &SourceInfo) -> std::ops::Range<u64> {
+    info.first..info.first + u64::from(info.chunks)
 }
 
 /// Returns a text that comes before all that begin with this one, and after what comes before them.

@@ -59,8 +59,12 @@ impl Place {
     /// Starts one test of this program as a process of its own, with the store in this place.
     pub(crate) fn start(&self, test: &str, variables: &[(&str, &str)]) -> Child {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args([test, "--exact", "--ignored"]).env(PLACE, self.named());
-        command.envs(variables.iter().copied()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        // Not captured: a panic of the process is in the output of the test that started it.
+        command.args([test, "--exact", "--ignored", "--nocapture"]).env(PLACE, self.named());
+        if let Place::Schema(_) = self {
+            command.env(contexture_pgtest::URL_VARIABLE, server_url());
+        }
+        command.envs(variables.iter().copied()).stdout(Stdio::null()).spawn().unwrap()
     }
 }
 
@@ -68,8 +72,11 @@ pub(crate) fn open_file(path: &Path) -> SqliteStore {
     SqliteStore::open(path, SqliteConfig::new(Arc::new(SystemTime))).unwrap()
 }
 
+fn server_url() -> String {
+    contexture_pgtest::shared_url().unwrap_or_else(|err| panic!("{err}"))
+}
+
 pub(crate) async fn open_schema(schema: &str) -> PostgresStore {
-    let url = contexture_pgtest::shared_url().unwrap_or_else(|err| panic!("{err}"));
     let config = PostgresConfig { schema: schema.to_owned(), connections: 8, ..PostgresConfig::default() };
-    PostgresStore::connect(&url, config).await.unwrap()
+    PostgresStore::connect(&server_url(), config).await.unwrap()
 }

@@ -142,8 +142,7 @@ impl MemorySpace {
         let moved = |it: Record| Record { id: new.to_owned(), ..it };
         change.put.push(self.with_analyzer(|it| record_document(&moved(record), to, it)));
         let versions = self.all(Kind::Version, &format!("{old}/")).await?;
-        let texts = self.texts(&versions).await?;
-        for (info, texts) in versions.into_iter().zip(texts) {
+        for (info, texts) in self.with_texts(versions).await? {
             let version = moved(record_of(&info, texts.first().map_or("", String::as_str))?);
             let id = version_id(new, version.version)?;
             change.put.push(self.with_analyzer(|it| record_document(&version, id, it)));

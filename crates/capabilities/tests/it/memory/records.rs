@@ -64,6 +64,25 @@ async fn sixty_four_writers_of_one_record_lose_nothing_in_sqlite() {
     writers_lose_nothing([open(), open(), open()]).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_is_rewritten_meanwhile_is_listed_once() {
+    let process = Process::on(Arc::new(contexture_session::MemoryStore::new(Arc::new(SystemTime))));
+    let (space, listed) = (process.ada(), process.ada());
+    let id = space.add(NewRecord::new(Layer::Facts, "v0")).await.unwrap().id;
+    let writer = tokio::spawn(async move {
+        for no in 1..=2_000 {
+            space.edit(&id, None, text(&format!("v{no}"))).await.unwrap();
+        }
+    });
+    let mut n_lists = 0;
+    while !writer.is_finished() {
+        assert_eq!(listed.list(&RecordFilter::default()).await.unwrap().len(), 1);
+        n_lists += 1;
+    }
+    writer.await.unwrap();
+    assert!(n_lists > 10, "the two never met");
+}
+
 #[tokio::test]
 async fn a_stale_write_is_refused_with_the_current_record() {
     let process = Process::new();
