@@ -44,7 +44,8 @@ impl AppendItems {
         // Events never include a journal, so it has no waiters.
         let touched = Some(key.clone()).filter(|it| !it.thread.is_journal());
         let it = Self { key, append, rows, archived, cx };
-        Ok(Change { is_small, is_lazy, touched, ..Change::new(move |conn| it.make(conn)) })
+        let is_held = is_lazy && touched.is_none();
+        Ok(Change { is_small, is_lazy, is_held, touched, ..Change::new(move |conn| it.make(conn)) })
     }
 
     /// Returns the result of this append, if it was made before.

@@ -27,6 +27,8 @@ pub(crate) struct Change<F> {
     pub(crate) is_small: bool,
     /// Whether its caller does not wait for the disk.
     pub(crate) is_lazy: bool,
+    /// Whether it waits a moment for a change whose transaction it can share. Only for lazy ones that nothing waits for.
+    pub(crate) is_held: bool,
     /// The log whose session's waiters must look again once it is made.
     pub(crate) touched: Option<ThreadKey>,
 }
@@ -35,7 +37,7 @@ impl<T, F: Fn(&Connection) -> Result<T, Failure>> Change<F> {
     /// Returns a change that `make` makes, inside a transaction. A refusal must come before the first write. It is
     /// called once more if the transaction it was part of did not go through.
     pub(crate) fn new(make: F) -> Self {
-        Self { make, is_small: false, is_lazy: false, touched: None }
+        Self { make, is_small: false, is_lazy: false, is_held: false, touched: None }
     }
 }
 
@@ -58,6 +60,12 @@ pub(crate) trait Pending: Send {
     fn fail(&mut self, err: StoreError);
     /// Tells the outcome, after the commit.
     fn answer(self: Box<Self>, place: &StorePath);
+}
+
+impl std::fmt::Debug for dyn Pending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pending").field("is_lazy", &self.is_lazy()).finish_non_exhaustive()
+    }
 }
 
 /// Changes that share a transaction.
@@ -119,7 +127,30 @@ pub(crate) struct File {
 impl File {
     /// Makes the changes of `batch`, and those that come `next`, in one transaction. Each knows its outcome then. If
     /// all of `batch` is lazy, so must be what comes next.
-    pub(crate) fn write(&self, batch: &mut Batch, mut next: impl FnMut(usize) -> Option<Box<dyn Pending>>) {
+    pub(crate) fn write(&self, batch: &mut Batch, next: impl FnMut(usize) -> Option<Box<dyn Pending>>) {
+        if let Err(err) = self.try_write(batch, next) {
+            batch.iter_mut().for_each(|it| it.fail(self.place.error(&err)));
+        }
+    }
+
+    /// Makes changes in one transaction, without waiting for another process. False if one is writing.
+    pub(crate) fn write_unless_busy(&self, batch: &mut Batch) -> bool {
+        match self.without_waiting(|| self.try_write(batch, |_| None)) {
+            Ok(()) => true,
+            Err(err) if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => false,
+            Err(err) => {
+                batch.iter_mut().for_each(|it| it.fail(self.place.error(&err)));
+                true
+            }
+        }
+    }
+
+    /// The same; an error means that the transaction was not begun, and that no change knows an outcome.
+    fn try_write(
+        &self,
+        batch: &mut Batch,
+        mut next: impl FnMut(usize) -> Option<Box<dyn Pending>>,
+    ) -> rusqlite::Result<()> {
         let is_lazy = batch.iter().all(|it| it.is_lazy());
         let written = self.transaction(is_lazy, |conn| {
             batch.iter_mut().try_for_each(|it| it.make(conn))?;
@@ -133,9 +164,7 @@ impl File {
         match written {
             Ok(()) => {}
             // Each would wait for the other process again.
-            Err(TransactionError::NotBegun(err)) => {
-                batch.iter_mut().for_each(|it| it.fail(self.place.error(&err)));
-            }
+            Err(TransactionError::NotBegun(err)) => return Err(err),
             Err(err) => match &mut batch[..] {
                 [single] => single.fail(self.error(err)),
                 all => all.iter_mut().for_each(|it| {
@@ -144,22 +173,7 @@ impl File {
                 }),
             },
         }
-    }
-
-    /// Makes one change, without waiting for another process. False if one is writing.
-    pub(crate) fn write_unless_busy(&self, change: &mut dyn Pending) -> bool {
-        match self.without_waiting(|| self.transaction(change.is_lazy(), |conn| change.make(conn))) {
-            Ok(()) => true,
-            Err(TransactionError::NotBegun(err))
-                if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) =>
-            {
-                false
-            }
-            Err(err) => {
-                change.fail(self.error(err));
-                true
-            }
-        }
+        Ok(())
     }
 
     /// Answers a question, without waiting for another process.

@@ -4,6 +4,8 @@
 //! costs one disk sync, however many changes share it.
 //!
 //! A small change that is alone is made in the caller's thread, see [`LatencyTracker`].
+//!
+//! A change that nothing waits for is held for a moment: the next one takes it into its transaction.
 
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -16,7 +18,7 @@ use futures::channel::oneshot;
 use rusqlite::Connection;
 
 use super::checkpoint::Checkpoints;
-use super::commit::{Change, File, Pending, pending};
+use super::commit::{Batch, Change, File, Pending, pending};
 use super::identity::Identity;
 use super::latency::{LatencyTracker, spin_until};
 use crate::failure::{Failure, StorePath};
@@ -30,6 +32,8 @@ const GATHER: Duration = Duration::from_micros(100);
 const MAX_GATHER: Duration = Duration::from_millis(5);
 /// After so long without work the write-ahead log is copied into the file.
 const IDLE: Duration = Duration::from_millis(200);
+/// How long a change is held that nothing waits for.
+const HOLD: Duration = Duration::from_millis(20);
 /// Unfinished texts of turns that are over.
 const REMOVE_OUTDATED: &str =
     "DELETE FROM unfinished WHERE log IN (SELECT no FROM logs WHERE needs_writer = 0)";
@@ -45,6 +49,8 @@ pub(crate) struct Writer {
 #[derive(Debug)]
 pub(crate) struct WriterShared {
     file: Mutex<File>,
+    /// Changes that wait for one to share its transaction.
+    held: Mutex<Batch>,
     latency: LatencyTracker,
     place: StorePath,
     waiters: Arc<Waiters>,
@@ -52,6 +58,10 @@ pub(crate) struct WriterShared {
 
 enum Command {
     Change(Box<dyn Pending>),
+    /// There are held changes.
+    Held,
+    /// Write the held changes.
+    WriteHeld,
     Vacuum(oneshot::Sender<Result<(), StoreError>>),
     /// Look after the write-ahead log.
     Tidy,
@@ -69,8 +79,9 @@ impl Writer {
         let (commands, queue) = channel();
         let is_synced = Cell::new(true);
         let file = Mutex::new(File { conn, place: place.clone(), identity, checkpoints, is_synced });
-        let shared = Arc::new(WriterShared { file, latency: LatencyTracker::default(), place, waiters });
-        let work = WriterThread { queue, shared: Arc::clone(&shared), next: None };
+        let (held, latency) = (Mutex::default(), LatencyTracker::default());
+        let shared = Arc::new(WriterShared { file, held, latency, place, waiters });
+        let work = WriterThread { queue, shared: Arc::clone(&shared), next: None, held_until: None };
         let thread = std::thread::Builder::new().name("contexture-write".to_owned()).spawn(|| work.run())?;
         Ok((Writer { commands, shared }, thread))
     }
@@ -93,8 +104,14 @@ impl Writer {
         let operation = self.shared.latency.begin();
         let can_run_inline = operation.can_run_inline().await;
         let change = prepare()?;
-        let can_run_inline = can_run_inline && change.is_small;
+        let (can_run_inline, is_held) = (can_run_inline && change.is_small, change.is_held);
         let (pending, answer) = pending(change);
+        if is_held {
+            // While it is held, it is nothing that others should wait for.
+            drop(operation);
+            self.hold(pending)?;
+            return answer.await.map_err(|_| self.shared.place.gone())?;
+        }
         let rest = if can_run_inline { self.make_inline(pending) } else { Some(pending) };
         if let Some(pending) = rest {
             self.send(Command::Change(pending))?;
@@ -102,18 +119,31 @@ impl Writer {
         answer.await.map_err(|_| self.shared.place.gone())?
     }
 
-    /// Makes a change on this thread and replies. Returns it if another thread is writing.
-    fn make_inline(&self, mut pending: Box<dyn Pending>) -> Option<Box<dyn Pending>> {
+    fn hold(&self, pending: Box<dyn Pending>) -> Result<(), StoreError> {
+        let mut held = self.shared.held();
+        held.push(pending);
+        let is_first = held.len() == 1;
+        drop(held);
+        if is_first { self.send(Command::Held) } else { Ok(()) }
+    }
+
+    /// Makes a change on this thread, with those that are held, and replies. Returns it if another thread is writing.
+    fn make_inline(&self, pending: Box<dyn Pending>) -> Option<Box<dyn Pending>> {
         let Some(file) = self.shared.try_lock() else { return Some(pending) };
         let since = Instant::now();
-        let is_made = file.write_unless_busy(&mut *pending);
-        self.shared.took(&*pending, since);
+        let mut batch = self.shared.take_held();
+        batch.push(pending);
+        let is_made = file.write_unless_busy(&mut batch);
+        self.shared.latency.took(since.elapsed());
         let is_due = file.checkpoints.is_due();
         drop(file);
         if !is_made {
-            return Some(pending);
+            let pending = batch.pop();
+            // In front: they came first.
+            self.shared.held().splice(..0, batch);
+            return pending;
         }
-        self.shared.answer(pending);
+        batch.into_iter().for_each(|it| self.shared.answer(it));
         if is_due {
             // If the thread has ended, the next change reports it.
             let _ = self.send(Command::Tidy);
@@ -144,6 +174,15 @@ impl WriterShared {
         self.file.try_lock().ok()
     }
 
+    fn held(&self) -> MutexGuard<'_, Batch> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what is held, for a transaction that begins now. The file is locked, so that their order is kept.
+    fn take_held(&self) -> Batch {
+        std::mem::take(&mut *self.held())
+    }
+
     /// Records how long a change took. Lazy ones say nothing about the disk.
     fn took(&self, change: &dyn Pending, since: Instant) {
         if !change.is_lazy() {
@@ -166,6 +205,8 @@ struct WriterThread {
     shared: Arc<WriterShared>,
     /// An order that came while a batch was gathered and can't be part of one.
     next: Option<Command>,
+    /// When held changes are written at the latest.
+    held_until: Option<Instant>,
 }
 
 impl WriterThread {
@@ -173,15 +214,21 @@ impl WriterThread {
         while let Some(command) = self.next_command() {
             match command {
                 Command::Change(first) => {
-                    self.write(first);
+                    self.write(Some(first));
                     self.shared.lock().tidy();
                 }
+                Command::WriteHeld => {
+                    self.write(None);
+                    self.shared.lock().tidy();
+                }
+                Command::Held => self.held_until = Some(Instant::now() + HOLD),
                 Command::Vacuum(reply) => {
                     let _ = reply.send(self.vacuum());
                 }
                 Command::Tidy => self.shared.lock().tidy(),
             }
         }
+        self.write(None);
     }
 
     fn vacuum(&self) -> Result<(), StoreError> {
@@ -190,14 +237,17 @@ impl WriterThread {
         vacuum(&file.conn).map_err(|err| self.shared.place.error(&err))
     }
 
-    /// Writes a change together with the queued ones and those about to be queued.
-    fn write(&mut self, first: Box<dyn Pending>) {
+    /// Writes a change together with those that are held, those in the queue and those about to be queued.
+    fn write(&mut self, first: Option<Box<dyn Pending>>) {
         let shared = Arc::clone(&self.shared);
         let file = shared.lock();
         let since = Instant::now();
-        let is_lazy = first.is_lazy();
-        let mut batch = vec![first];
-        file.write(&mut batch, |count| self.next_change(count, since, is_lazy));
+        let mut batch = shared.take_held();
+        let n_held = batch.len();
+        batch.extend(first);
+        let Some(last) = batch.last() else { return };
+        let is_lazy = last.is_lazy();
+        file.write(&mut batch, |count| self.next_change(count - n_held, since, is_lazy));
         // Only the duration of a single change tells whether it could run inline.
         if let [single] = &batch[..] {
             shared.took(&**single, since);
@@ -216,6 +266,7 @@ impl WriterThread {
         spin_until(GATHER, || {
             match self.next.is_none().then(|| self.queue.try_recv()) {
                 Some(Ok(Command::Change(next))) if next.is_lazy() || !is_lazy => change = Some(next),
+                Some(Ok(Command::Held)) => self.held_until = Some(Instant::now() + HOLD),
                 Some(Ok(Command::Tidy)) | None => {}
                 Some(Ok(other)) => self.next = Some(other),
                 Some(Err(_)) => {}
@@ -230,14 +281,21 @@ impl WriterThread {
         if let Some(command) = self.next.take() {
             return Some(command);
         }
-        while self.shared.lock().checkpoints.is_due_when_idle() {
-            match self.queue.recv_timeout(IDLE) {
+        loop {
+            let until_idle = self.shared.lock().checkpoints.is_due_when_idle().then_some(IDLE);
+            let until_held = self.held_until.map(|it| it.saturating_duration_since(Instant::now()));
+            let Some(timeout) = until_held.into_iter().chain(until_idle).min() else {
+                return self.queue.recv().ok();
+            };
+            match self.queue.recv_timeout(timeout) {
                 Ok(command) => return Some(command),
                 Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) if self.held_until.take().is_some() => {
+                    return Some(Command::WriteHeld);
+                }
                 Err(RecvTimeoutError::Timeout) => self.shared.lock().checkpoints.when_idle(),
             }
         }
-        self.queue.recv().ok()
     }
 }
 

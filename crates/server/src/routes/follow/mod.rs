@@ -32,7 +32,7 @@ use crate::events::cursor::Cursor;
 use crate::events::follower::{Follower, Told, starts_turn};
 
 /// How many items are read per page.
-const PAGE: usize = 256;
+const PAGE: usize = 128;
 /// The heartbeat of a connection.
 const ALIVE: &[u8] = b": alive\n\n";
 /// How long a connection waits before it asks a store again that did not answer.
