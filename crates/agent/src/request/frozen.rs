@@ -2,7 +2,7 @@
 //!
 //! A frozen block is not evaluated again when it expires or its definition changes. It is evaluated again when the
 //! provider's cache is lost anyway (after a compaction or a reset, with another model, or after a pause longer than
-//! the cache lifetime), or on request.
+//! the cache lifetime), on request, or when another user takes a turn: what a block says may be for one user alone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +20,9 @@ const KEY: &str = "contexture.pins";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct FrozenBlocks {
     model: String,
+    /// The user of the turn that froze them, empty without one. Records of earlier versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    user: Option<String>,
     /// The number of archives and the start of the history when the blocks were frozen.
     archives: u64,
     history_after: Seq,
@@ -57,6 +60,7 @@ pub fn with_frozen_texts(body: &Body, mut change: impl FnMut(&str, &mut String) 
 pub(crate) struct FrozenCheck<'a> {
     pub(crate) thread: &'a Snapshot,
     pub(crate) model: &'a str,
+    pub(crate) user: Option<&'a str>,
     /// How long ago the last item was appended.
     pub(crate) idle: Duration,
     /// The lifetime of the provider's cache.
@@ -77,6 +81,7 @@ impl FrozenCheck<'_> {
         let frozen = FrozenBlocks::deserialize(&**note).ok()?;
         let holds = !self.is_lost()
             && frozen.model == self.model
+            && frozen.user.as_deref().is_none_or(|it| it == self.user.unwrap_or_default())
             && (frozen.archives, frozen.history_after) == (state.n_archives, state.history_after);
         holds.then_some(frozen)
     }
@@ -98,6 +103,7 @@ impl FrozenCheck<'_> {
         let held = self.kept();
         let mut frozen = held.clone().unwrap_or_else(|| FrozenBlocks {
             model: self.model.to_owned(),
+            user: Some(self.user.unwrap_or_default().to_owned()),
             archives: state.n_archives,
             history_after: state.history_after,
             prompts: BTreeMap::new(),

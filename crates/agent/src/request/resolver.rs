@@ -409,12 +409,13 @@ impl Resolver {
     }
 
     /// Returns the facts that decide whether the frozen prefix is still valid.
-    pub(super) fn moment<'a>(&self, thread: &'a Snapshot, model: &'a str) -> FrozenCheck<'a> {
+    pub(super) fn moment<'a>(&'a self, thread: &'a Snapshot, model: &'a str) -> FrozenCheck<'a> {
         let lifetime = self.facts(model).cache.map_or(ASSUMED_LIFETIME_S, |it| it.lifetime_s);
         let CacheState { idle, refresh, is_frozen, .. } = self.cache;
         FrozenCheck {
             thread,
             model,
+            user: self.spec.scope.user.as_deref(),
             idle: idle.filter(|_| !is_frozen).unwrap_or_default(),
             lifetime: Duration::from_secs(lifetime),
             refresh: refresh && !is_frozen,

@@ -101,8 +101,8 @@ pub(super) async fn begin(
     let events = events.into_iter().map(NewItem::from);
     let before_user = aged.into_iter().chain(caps).chain(loaded).chain(events);
     let items: Vec<NewItem> = before_user.chain(opening).chain(warnings).collect();
-    let n_items = items.len() as u64;
-    let config = TurnConfig { key, resume: resume.is_some(), policy, items, visibility };
+    let (n_items, author) = (items.len() as u64, resolver.spec.scope.user.clone());
+    let config = TurnConfig { key, resume: resume.is_some(), policy, items, visibility, author };
     let turn = match (begun(&thread, config, &cancel).await?, recovery) {
         // Another process began the turn in the meantime and was lost.
         (Begun::Resumed(turn), Some(recovery)) => {

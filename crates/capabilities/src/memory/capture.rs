@@ -4,14 +4,16 @@
 //! do, after a crash as much as after a turn. The cursor moves in the commit of what was captured and is compared there,
 //! so each item is captured once, by whichever process gets there first.
 //!
+//! Only turns of the namespace's own user are captured, see [`TurnReader`].
+//!
 //! Rules are found by the rules that find the facts of a summary ([`contexture_history::compaction::instructions`]): in
 //! the user's own words, never in hidden text, answers or results. Facts come from an [`Extractor`], if there is one.
 
 use contexture_compose::{BoxError, BoxFuture};
 use contexture_history::compaction::instructions;
-use contexture_history::{Body, Item, Seq, Timestamp};
+use contexture_history::{Body, Item, Seq, Summary, Timestamp};
 use contexture_session::sources::{ExpectedVersion, SourceChange};
-use contexture_session::{Span, StoreError, ThreadId, ThreadKey};
+use contexture_session::{SessionId, SourceId, Span, StoreError, ThreadId, ThreadKey};
 use serde::{Deserialize, Serialize};
 
 use super::episodes::{BLOCK, Utterance, block, block_id, utterance, utterances};
@@ -20,6 +22,7 @@ use super::record::{Author, Layer, NewRecord, Provenance, Record, RecordEdit, St
 use super::sources::{self, Kind, document, record_document};
 use super::space::{MemorySpace, SearchRequest, core_stamp_id};
 use super::tombstones::Tombstones;
+use super::turn_reader::TurnReader;
 
 /// So many items are captured in one commit.
 const ITEMS: usize = 256;
@@ -106,11 +109,27 @@ pub(crate) struct Cursor {
     pub(crate) extracted: u64,
     /// How many messages the episodes have.
     pub(crate) messages: u64,
+    /// When the log was created. One that was created again is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) created: Option<Timestamp>,
+    /// The turn of the last item that was captured.
+    pub(crate) reader: TurnReader,
+    /// The turn of the last item that an extractor has seen.
+    pub(crate) extractor: TurnReader,
 }
 
 impl Cursor {
     fn version(&self) -> String {
-        format!("{}.{}", self.seq, self.extracted)
+        let created = self.created.map_or(0, |it| it.0);
+        format!("{}.{}.{created}", self.seq, self.extracted)
+    }
+
+    /// Returns how far the log was captured that is there now, which was created then.
+    fn of_log(&self, created: Timestamp) -> Cursor {
+        match self.created.is_none_or(|it| it == created) {
+            true => Cursor { created: Some(created), ..self.clone() },
+            false => Cursor { created: Some(created), ..Cursor::default() },
+        }
     }
 }
 
@@ -163,8 +182,7 @@ impl MemorySpace {
             let Some(name) = Kind::Cursor.name(&info.id) else { continue };
             let Ok(thread) = ThreadId::parse(name) else { continue };
             match self.capture(&thread).await {
-                // Its session was deleted.
-                Err(MemoryError::Store(StoreError::NotFound { .. })) => {}
+                Err(MemoryError::Store(StoreError::NotFound { .. })) => self.drop_thread(&thread).await?,
                 captured => {
                     let captured = captured?;
                     total.records += captured.records;
@@ -180,11 +198,16 @@ impl MemorySpace {
         let key = ThreadKey { tenant: self.tenant().clone(), thread: thread.clone() };
         let mut total = Captured::default();
         loop {
-            let from = self.cursor(thread.as_str()).await?;
-            let seq = Seq(from.as_ref().map_or(0, |it| it.seq));
-            let items = self.ports().log.read(key.clone(), Span::After { seq, max: ITEMS }).await?;
-            let Some(last) = items.last().map(|it| it.seq.0) else { return Ok(total) };
-            let (change, captured) = self.capturing(thread.as_str(), from, &items, last).await?;
+            let known = self.cursor(thread.as_str()).await?;
+            let head = self.ports().log.head(key.clone()).await?;
+            let Some(head) = head else { return Err(StoreError::no_thread(thread).into()) };
+            let from = known.clone().unwrap_or_default().of_log(head.info.created);
+            let span = Span::After { seq: Seq(from.seq), max: ITEMS };
+            let items = self.ports().log.read(key.clone(), span).await?;
+            if items.is_empty() {
+                return Ok(total);
+            }
+            let (change, captured) = self.capturing(thread.as_str(), (known.as_ref(), from), &items).await?;
             match self.commit(change).await {
                 // Another process has captured them.
                 Err(StoreError::Stale { .. }) => {}
@@ -197,23 +220,63 @@ impl MemorySpace {
         }
     }
 
-    /// Returns the change that captures items.
+    /// Returns the change that captures items, and moves the cursor from where it is `known` to be. They continue what
+    /// `from` has captured.
     async fn capturing(
         &self,
         thread: &str,
-        from: Option<Cursor>,
+        (known, from): (Option<&Cursor>, Cursor),
         items: &[Item],
-        last: u64,
     ) -> Result<(SourceChange, Captured), MemoryError> {
         let gone = Tombstones::of(self).await?;
-        let found = found_in(thread, items, &gone);
-        let before = from.clone().unwrap_or_default();
-        let to = Cursor { seq: last, messages: before.messages + found.said.len() as u64, ..before.clone() };
-        let mut change = self.moving(thread, from.as_ref(), &to)?;
+        let mut to = from.clone();
+        let found = self.found_in(thread, items, &gone, &mut to.reader);
+        to.seq = items.last().map_or(from.seq, |it| it.seq.0);
+        to.messages += found.said.len() as u64;
+        let mut change = self.moving(thread, known, &to)?;
+        if from.seq == 0 {
+            // Those of a log that was deleted.
+            change.remove.extend(self.episodes(thread).await?);
+        }
         let captured =
             Captured { records: self.adding(&mut change, found.records).await?, messages: found.said.len() };
-        self.add_episodes(&mut change, thread, before.messages, found.said).await?;
+        self.add_episodes(&mut change, thread, from.messages, found.said).await?;
         Ok((change, captured))
+    }
+
+    /// Returns the blocks of a thread.
+    async fn episodes(&self, thread: &str) -> Result<Vec<SourceId>, MemoryError> {
+        let blocks = self.all(Kind::Episode, &format!("{thread}/")).await?;
+        // A thread of the same session has a longer name.
+        let is_of = |it: &SourceId| {
+            let name = Kind::Episode.name(it).and_then(|it| it.rsplit_once('/'));
+            name.is_some_and(|(of, _)| of == thread)
+        };
+        Ok(blocks.into_iter().map(|it| it.id).filter(is_of).collect())
+    }
+
+    /// Removes what was captured of a thread that is gone, except what became records.
+    async fn drop_thread(&self, thread: &ThreadId) -> Result<(), MemoryError> {
+        let mut remove = vec![Kind::Cursor.id(thread.as_str())?];
+        remove.extend(self.episodes(thread.as_str()).await?);
+        Ok(self.commit(SourceChange { remove, ..SourceChange::default() }).await?)
+    }
+
+    /// Removes what was captured of a session that is gone, except what became records.
+    pub(crate) async fn drop_session(&self, session: &SessionId) -> Result<(), MemoryError> {
+        let main = session.as_str();
+        for info in self.all(Kind::Cursor, main).await? {
+            let Some(name) = Kind::Cursor.name(&info.id) else { continue };
+            let is_of = name.strip_prefix(main).is_some_and(|it| it.is_empty() || it.starts_with('/'));
+            if let Some(thread) = ThreadId::parse(name).ok().filter(|_| is_of) {
+                self.drop_thread(&thread).await?;
+            }
+        }
+        let shown = vec![Kind::Session.id(main)?];
+        if !self.documents(shown.clone()).await?.is_empty() {
+            self.commit(SourceChange { remove: shown, ..SourceChange::default() }).await?;
+        }
+        Ok(())
     }
 
     /// Adds records to a change, unless they are known. Returns how many there are.
@@ -289,11 +352,8 @@ impl MemorySpace {
         items.retain(|it| it.seq.0 <= from.seq);
         let Some(last) = items.last().map(|it| it.seq.0) else { return Ok(0) };
         let gone = Tombstones::of(self).await?;
-        let is_gone = |it: &Utterance| {
-            gone.covers_turn(thread.as_str(), &it.said.turn, it.said.at)
-                || gone.covers_part(&it.text, it.said.at)
-        };
-        let said: Vec<Utterance> = items.iter().filter_map(utterance).filter(|it| !is_gone(it)).collect();
+        let mut reader = from.extractor.clone();
+        let said = self.found_in(thread.as_str(), &items, &gone, &mut reader).said;
         let facts = match said.is_empty() {
             true => Vec::new(),
             false => {
@@ -302,7 +362,7 @@ impl MemorySpace {
                 extractor.extract(call).await.map_err(failed)?
             }
         };
-        let to = Cursor { extracted: last, ..from.clone() };
+        let to = Cursor { extracted: last, extractor: reader, ..from.clone() };
         let mut change = self.moving(thread.as_str(), Some(&from), &to)?;
         let mut added = 0;
         for fact in facts.into_iter().take(MAX_FACTS) {
@@ -355,11 +415,25 @@ impl MemorySpace {
     /// Forgets how far a thread was captured, so that the next capture begins at its start. What is known is not
     /// learnt twice, and what was forgotten is not learnt again.
     pub async fn recapture(&self, thread: &ThreadId) -> Result<Captured, MemoryError> {
-        let mut remove = vec![Kind::Cursor.id(thread.as_str())?];
-        let blocks = self.all(Kind::Episode, &format!("{thread}/")).await?;
-        remove.extend(blocks.into_iter().map(|it| it.id));
-        self.commit(SourceChange { remove, ..SourceChange::default() }).await?;
+        self.drop_thread(thread).await?;
         self.capture(thread).await
+    }
+
+    /// Finds rules, digests and what was said in turns of the namespace, except what was forgotten.
+    fn found_in(&self, thread: &str, items: &[Item], gone: &Tombstones, reader: &mut TurnReader) -> Findings {
+        let mut findings = Findings { records: Vec::new(), said: Vec::new() };
+        for item in items {
+            let Some(began) = reader.read(self.namespace(), item) else { continue };
+            if gone.covers_turn(thread, &item.turn.to_string(), began) {
+                continue;
+            }
+            let rules = rules(thread, item).into_iter().filter(|it| !gone.covers_words(&it.text, began));
+            let is_own = |it: &Summary| reader.is_own_since(it.turns.0.0);
+            let digest = digest(thread, item, is_own).filter(|it| !gone.covers_part(&it.text, began));
+            findings.records.extend(rules.chain(digest));
+            findings.said.extend(utterance(item).filter(|it| !gone.covers_part(&it.text, began)));
+        }
+        findings
     }
 }
 
@@ -367,22 +441,6 @@ impl MemorySpace {
 struct Findings {
     records: Vec<NewRecord>,
     said: Vec<Utterance>,
-}
-
-/// Finds rules, digests and what was said, except what was forgotten.
-fn found_in(thread: &str, items: &[Item], gone: &Tombstones) -> Findings {
-    let mut findings = Findings { records: Vec::new(), said: Vec::new() };
-    for item in items {
-        if gone.covers_turn(thread, &item.turn.to_string(), item.at) {
-            continue;
-        }
-        findings
-            .records
-            .extend(rules(thread, item).into_iter().filter(|it| !gone.covers_words(&it.text, item.at)));
-        findings.records.extend(digest(thread, item).filter(|it| !gone.covers_part(&it.text, item.at)));
-        findings.said.extend(utterance(item).filter(|it| !gone.covers_part(&it.text, item.at)));
-    }
-    findings
 }
 
 fn provenance(thread: &str, item: &Item) -> Provenance {
@@ -410,9 +468,12 @@ fn rules(thread: &str, item: &Item) -> Vec<NewRecord> {
     standing.map(|it| record(it.text)).collect()
 }
 
-/// Returns the summary in an item as a digest.
-fn digest(thread: &str, item: &Item) -> Option<NewRecord> {
+/// Returns the summary in an item as a digest, if all that it covers is the namespace's own.
+fn digest(thread: &str, item: &Item, is_own: impl Fn(&Summary) -> bool) -> Option<NewRecord> {
     let Body::Summary(summary) = &item.body else { return None };
+    if !is_own(summary) {
+        return None;
+    }
     let covered = (summary.first.0..=summary.last.0).take(ITEMS).collect();
     let provenance = Provenance { items: covered, ..provenance(thread, item) };
     let turns = (summary.turns.0.0..=summary.turns.1.0).map(|it| Provenance {

@@ -5,7 +5,8 @@
 //!
 //! 1. What the model was told last counts: the newest such event in the conversation, or else the frozen block.
 //! 2. It is out of date if one of its lines applies no more, or if a line of the block as it is now is missing. What was
-//!    said in this thread and took effect as it was said is not missing: the conversation has it.
+//!    said in a turn of this conversation and took effect as it was said is not missing, while the request shows the
+//!    turn.
 //! 3. A rule that was forgotten left the frozen block and the events with all other copies; there is nothing to tell.
 
 use std::collections::BTreeSet;
@@ -31,11 +32,21 @@ pub(crate) struct CoreRules<'a> {
     pub(crate) room: Tokens,
     /// The thread that reads the block.
     pub(crate) thread: &'a str,
+    /// The turns that the request shows.
+    pub(crate) shown: &'a BTreeSet<String>,
+}
+
+/// What a thread has to be told.
+pub(crate) enum News {
+    /// What it was told is out of date.
+    Updated(SystemEvent),
+    /// Nothing, while the request shows these turns.
+    None(BTreeSet<String>),
 }
 
 impl CoreRules<'_> {
-    /// Returns the event for a thread that was told a text before, if the text is out of date.
-    pub(crate) fn news(&self, told: &str) -> Option<SystemEvent> {
+    /// Returns what a thread is told that was told a text before.
+    pub(crate) fn news(&self, told: &str) -> News {
         let told: BTreeSet<&str> = told.lines().filter(|it| it.starts_with("- ")).collect();
         let applying: BTreeSet<String> = self.applying.iter().map(line).collect();
         let text = core_text(self.applying, self.room);
@@ -43,22 +54,28 @@ impl CoreRules<'_> {
             let line = line(it);
             !told.contains(line.as_str()) && text.lines().any(|it| it == line)
         };
-        let is_missing = self.applying.iter().filter(|it| !self.is_said_here(it)).any(|it| is_missing(&it));
+        let missing: Vec<&Record> = self.applying.iter().filter(is_missing).collect();
         let is_over = |it: &&str| !applying.contains(*it) && !self.is_replaced_here(it);
-        (is_missing || told.iter().any(is_over)).then(|| updated(&text))
+        if missing.iter().any(|it| self.said_in(it).is_none()) || told.iter().any(is_over) {
+            return News::Updated(updated(&text));
+        }
+        News::None(missing.into_iter().filter_map(|it| self.said_in(it)).collect())
     }
 
-    /// Whether a rule was said in the thread and took effect as it was said. One that was changed or approved later has
-    /// a further version.
-    fn is_said_here(&self, rule: &Record) -> bool {
-        rule.version == 1 && rule.is_from(self.thread, None)
+    /// Returns the turn of the request in which a rule was said and took effect. One that was changed or approved later
+    /// has a further version.
+    fn said_in(&self, rule: &Record) -> Option<String> {
+        let is_shown = |it: &&String| rule.version == 1 && rule.is_from(self.thread, Some(it));
+        self.shown.iter().find(is_shown).cloned()
     }
 
     /// Whether a line belongs to a rule that the thread itself has replaced.
     fn is_replaced_here(&self, told: &str) -> bool {
         let replaced =
             self.past.iter().filter(|it| line(it) == told).filter_map(|it| it.superseded_by.as_ref());
-        replaced.into_iter().any(|id| self.applying.iter().any(|it| it.id == *id && self.is_said_here(it)))
+        replaced
+            .into_iter()
+            .any(|id| self.applying.iter().any(|it| it.id == *id && self.said_in(it).is_some()))
     }
 }
 
@@ -91,7 +108,7 @@ fn updated(text: &str) -> SystemEvent {
 
 /// Returns what the model was told last about the rules: by an event in the conversation, or else by the frozen block.
 pub(crate) fn told<'a>(call: &'a Call, frozen: &'a str) -> &'a str {
-    let messages = call.conversation().iter().rev().flat_map(|it| it.messages().iter().rev());
+    let messages = call.shown_turns().rev().flat_map(|it| it.messages().iter().rev());
     let mut texts = messages.filter(|it| it.role == Role::User).flat_map(|it| it.content.iter().rev());
     // Only the engine itself writes its own tags: those in other texts are neutralised.
     let tag = format!("<system-event name=\"{UPDATED}\">");

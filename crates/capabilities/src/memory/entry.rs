@@ -11,14 +11,14 @@ use contexture_compose::{
 };
 use contexture_history::SystemEvent;
 use contexture_history::compaction::{holds, normal};
-use contexture_message::Tokens;
+use contexture_message::{Part, Tokens};
 use contexture_session::{SessionId, Thread};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::blocks::{CORE, MEMORY_CATALOGUE};
 use super::capture::{Accept, CaptureMode, Extractor};
-use super::core::{CoreRules, core_text, rules, told};
+use super::core::{CoreRules, News, core_text, rules, told};
 use super::error::MemoryError;
 use super::namespace::{Namespace, NamespaceRule, tenant_of};
 use super::record::{Layer, Record};
@@ -37,6 +37,8 @@ const STEP: f64 = 0.01;
 const BEYOND: usize = 5;
 /// So many sessions are known to show a memory, before they are looked up again.
 const MAX_SHOWN: usize = 10_000;
+/// A recalled line shows so many characters of a text.
+const MAX_RECALLED_CHARS: usize = 600;
 /// A run of so many words of a memory in an answer is a quote.
 const QUOTED_WORDS: usize = 6;
 
@@ -172,8 +174,16 @@ struct Parts {
     told: Arc<Mutex<BTreeMap<(String, String), ToldRules>>>,
 }
 
-/// The stamps of the rules of each namespace, and the text that the model was told.
-type ToldRules = (Vec<Option<String>>, String);
+/// What a thread was told of its rules.
+#[derive(Clone, Debug)]
+struct ToldRules {
+    /// The stamps of the rules of each namespace.
+    stamps: Vec<Option<String>>,
+    /// The text that the model was told.
+    text: String,
+    /// The turns that say what the text lacks.
+    turns: BTreeSet<String>,
+}
 
 /// Returns an entry with a memory for each user: a core block, tools, and capture at the end of each turn.
 ///
@@ -370,7 +380,7 @@ impl Parts {
         }
         let (applying, _) = rules(&spaces).await?;
         let text = core_text(&applying, Tokens(self.options.core_tokens));
-        self.note_told(scope, stamps, &text);
+        self.note_told(scope, ToldRules { stamps, text: text.clone(), turns: BTreeSet::new() });
         Ok(text)
     }
 
@@ -388,34 +398,45 @@ impl Parts {
         for space in &spaces[stamps.len().min(spaces.len())..] {
             stamps.push(space.core_stamp().await?);
         }
-        if self.is_told(&call.scope, &stamps, told) {
+        let shown = call.shown_turns().map(|it| it.id().to_string()).collect();
+        if self.is_told(&call.scope, (&stamps, told), &shown) {
             return Ok(None);
         }
         let (applying, past) = rules(&spaces).await?;
         let room = Tokens(self.options.core_tokens);
-        let news = CoreRules { applying: &applying, past: &past, room, thread }.news(told);
-        if news.is_none() {
-            self.note_told(&call.scope, stamps, told);
+        let rules = CoreRules { applying: &applying, past: &past, room, thread, shown: &shown };
+        match rules.news(told) {
+            News::Updated(event) => Ok(Some(event)),
+            News::None(turns) => {
+                self.note_told(&call.scope, ToldRules { stamps, text: told.to_owned(), turns });
+                Ok(None)
+            }
         }
-        Ok(news)
     }
 
-    /// Notes that a thread was told everything about the rules with these stamps.
-    fn note_told(&self, scope: &Scope, stamps: Vec<Option<String>>, told: &str) {
+    /// Notes that a thread was told everything about its rules.
+    fn note_told(&self, scope: &Scope, told: ToldRules) {
         let Some(thread) = thread_of(scope) else { return };
         let key = (scope.tenant.clone().unwrap_or_default(), thread.to_owned());
         let mut known = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_SHOWN {
             known.clear();
         }
-        known.insert(key, (stamps, told.to_owned()));
+        known.insert(key, told);
     }
 
-    fn is_told(&self, scope: &Scope, stamps: &[Option<String>], told: &str) -> bool {
+    /// Whether a thread, which was told a text and shows these turns, was told everything about its rules.
+    fn is_told(
+        &self,
+        scope: &Scope,
+        (stamps, told): (&[Option<String>], &str),
+        shown: &BTreeSet<String>,
+    ) -> bool {
         let Some(thread) = thread_of(scope) else { return false };
         let key = (scope.tenant.clone().unwrap_or_default(), thread.to_owned());
         let known = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(&key).is_some_and(|(then, text)| *then == *stamps && text == told)
+        let is_same = |it: &ToldRules| *it.stamps == *stamps && it.text == told && it.turns.is_subset(shown);
+        known.get(&key).is_some_and(is_same)
     }
 
     /// Notes that the memories of a call are shown in its session, once in this process.
@@ -519,9 +540,11 @@ impl Parts {
         let mut hits = space.search(&request).await?;
         // Rules are part of the core block.
         hits.retain(|it| !(self.options.core && it.layer == Layer::Rules));
-        // What the request shows as it was said need not be recalled.
-        let (shown, hits): (Vec<MemoryHit>, Vec<MemoryHit>) =
-            hits.into_iter().partition(|it| is_in_window(it, call));
+        // What the request shows as it was said, or was reminded of before, need not be recalled.
+        let shown = |it: &MemoryHit| Some(shown_piece(it, shown_already(it, call)?));
+        let (shown, hits): (Vec<_>, Vec<_>) =
+            hits.into_iter().map(|it| (shown(&it), it)).partition(|(shown, _)| shown.is_some());
+        let hits = hits.into_iter().map(|(_, hit)| hit);
         let piece = |(rank, hit): (usize, MemoryHit)| {
             let excluded = if hit.score < archival_min_score {
                 Some(format!("score {:.3} is below archival_min_score {archival_min_score:.3}", hit.score))
@@ -532,8 +555,8 @@ impl Parts {
             };
             Piece { excluded, ..recalled_piece(&hit, rank) }
         };
-        let recalled = hits.into_iter().enumerate().map(piece);
-        Ok(recalled.chain(shown.iter().map(shown_piece)).collect())
+        let recalled = hits.enumerate().map(piece);
+        Ok(recalled.chain(shown.into_iter().filter_map(|(piece, _)| piece)).collect())
     }
 }
 
@@ -542,29 +565,44 @@ fn thread_of(scope: &Scope) -> Option<&str> {
     scope.thread.as_deref().or(scope.session.as_deref())
 }
 
-/// Whether the request shows the turn that a hit comes from.
-fn is_in_window(hit: &MemoryHit, call: &Call) -> bool {
+/// Returns where the request shows a hit already: the turn that it comes from, or a turn that was reminded of it.
+fn shown_already(hit: &MemoryHit, call: &Call) -> Option<String> {
     let here = thread_of(&call.scope);
-    let is_sent = |turn: &String| call.conversation().iter().any(|it| **it.id() == **turn);
-    here.is_some() && hit.thread.as_deref() == here && hit.turn.as_ref().is_some_and(is_sent)
+    let is_sent = |turn: &String| call.shown_turns().any(|it| **it.id() == **turn);
+    if let Some(turn) = hit.turn.as_ref().filter(|it| hit.thread.as_deref() == here && is_sent(it)) {
+        return here.map(|_| format!("turn {turn} of this conversation is part of the request"));
+    }
+    let line = recalled_line(hit);
+    let says = |it: &Part| matches!(it, Part::Text { text, .. } if text.contains(&line));
+    let turn =
+        call.shown_turns().rev().find(|it| it.messages().iter().any(|it| it.content.iter().any(says)))?;
+    Some(format!("turn {} of this conversation was reminded of it", turn.id()))
 }
 
-/// Returns the piece of a hit whose turn the request shows.
-fn shown_piece(hit: &MemoryHit) -> Piece {
-    let turn = hit.turn.as_deref().unwrap_or_default();
+/// Returns the piece of a hit that the request shows already.
+fn shown_piece(hit: &MemoryHit, reason: String) -> Piece {
     let detail = json!({"score": hit.score, "layer": hit.layer, "text": hit.text});
     Piece {
-        excluded: Some(format!("turn {turn} of this conversation is part of the request")),
+        excluded: Some(reason),
         source: Some(Source::Noted(format!("memory:{}", hit.id).into())),
         detail: Some(Arc::new(detail)),
         ..Piece::new("")
     }
 }
 
-fn recalled_piece(hit: &MemoryHit, rank: usize) -> Piece {
+/// Returns the line of the reminders for a hit. A long text is cut: the model can read all of it by its id.
+fn recalled_line(hit: &MemoryHit) -> String {
     // Line breaks would look like further lines of the reminders.
-    let text = hit.text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = words("recalled", &[("id", &hit.id), ("from", &origin(hit)), ("text", &text)]);
+    let mut text = hit.text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = text.char_indices().nth(MAX_RECALLED_CHARS) {
+        text.truncate(text[..end].rfind(' ').unwrap_or(end));
+        text.push_str(" […]");
+    }
+    words("recalled", &[("id", &hit.id), ("from", &origin(hit)), ("text", &text)])
+}
+
+fn recalled_piece(hit: &MemoryHit, rank: usize) -> Piece {
+    let line = recalled_line(hit);
     let detail = json!({
         "memory": hit.id, "rank": rank + 1, "score": hit.score, "shares": hit.shares, "layer": hit.layer,
         "text": hit.text, "uses": hit.uses,

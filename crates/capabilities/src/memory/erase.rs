@@ -8,6 +8,7 @@ use contexture_session::{
 use super::error::MemoryError;
 use super::scrub::{LogScrub, Scrub, turns_in};
 use super::space::MemorySpace;
+use super::turn_reader::TurnReader;
 
 /// So many items are read at a time.
 const ITEMS: usize = 256;
@@ -94,7 +95,7 @@ impl MemorySpace {
             let open = head.state::<State>()?.open;
             total.is_running |= open.is_some_and(|it| it.status == TurnStatus::InFlight);
         }
-        let mut after = Seq(0);
+        let (mut after, mut reader) = (Seq(0), TurnReader::default());
         loop {
             let items = match self.read_log(&key, after).await {
                 // It was deleted meanwhile.
@@ -102,7 +103,12 @@ impl MemorySpace {
                 items => items?,
             };
             let Some(last) = items.last().map(|it| it.seq) else { return Ok(()) };
-            let changed: Vec<Item> = items.into_iter().filter_map(|it| work.scrubbed(head, it)).collect();
+            let mut scrubbed = |it: Item| {
+                // The turns of another user are not for this memory to empty.
+                let is_own = reader.read(self.namespace(), &it).is_some();
+                work.scrubbed(head, it, is_own)
+            };
+            let changed: Vec<Item> = items.into_iter().filter_map(&mut scrubbed).collect();
             if !changed.is_empty() {
                 let store = &*self.ports().log;
                 match head.info.kind {

@@ -29,6 +29,7 @@ mod space;
 mod tombstones;
 mod tools;
 mod transfer;
+mod turn_reader;
 mod words;
 mod working;
 

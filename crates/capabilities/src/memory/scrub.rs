@@ -7,7 +7,8 @@
 //!    tools, thinking, summaries and their facts, journals. Messages that the user and the model wrote stay as they were
 //!    said; so do skills, artifacts, system events and other blocks, whatever words they share with a memory.
 //! 2. *Turns* are emptied: their messages, envelopes and results, in forks too; a summary that covers one loses its text
-//!    and the facts that were said there.
+//!    and the facts that were said there. Turns of another user than the memory's stay, as do skills, artifacts and
+//!    other system events.
 //! 3. A pass (a record of a journal with `thread` and `turn`) that shows a forgotten turn loses its document, and one
 //!    that shows words has a mark in their place. Both say so in `forgotten`.
 //!
@@ -111,14 +112,14 @@ pub(crate) struct LogScrub<'a> {
 }
 
 impl LogScrub<'_> {
-    /// Returns an item as it stays, if it changes.
-    pub(crate) fn scrubbed(&self, head: &LogHead, item: Item) -> Option<Item> {
+    /// Returns an item as it stays, if it changes. `is_own` says whether the namespace may forget its turn.
+    pub(crate) fn scrubbed(&self, head: &LogHead, item: Item, is_own: bool) -> Option<Item> {
         if item.at > self.scrub.at && (head.info.kind == LogKind::Journal || !is_copy(&item)) {
             return None;
         }
         let body = match head.info.kind {
             LogKind::Journal => self.scrubbed_record(&item.body),
-            _ => self.emptied(&item).or_else(|| self.without_words(&item.body)),
+            _ => self.emptied(&item, is_own).or_else(|| self.without_words(&item.body)),
         }?;
         // It has to be counted again.
         let cost = match head.info.kind {
@@ -128,7 +129,7 @@ impl LogScrub<'_> {
         Some(Item { body, cost, ..item })
     }
 
-    fn emptied(&self, item: &Item) -> Option<Body> {
+    fn emptied(&self, item: &Item, is_own: bool) -> Option<Body> {
         let turns = self.turns?;
         match &item.body {
             Body::Summary(summary) => {
@@ -143,21 +144,20 @@ impl LogScrub<'_> {
                 summary.facts.retain(|it| !turns.turns.is_empty() && !self.needles.is_in(&it.text));
                 Some(Body::Summary(summary))
             }
-            body if turns.has(item.turn, item.seq) => Some(empty(body)).filter(|it| it != body),
+            body if is_own && !is_kept(body) && turns.has(item.turn, item.seq) => {
+                Some(empty(body)).filter(|it| it != body)
+            }
             _ => None,
         }
     }
 
     fn without_words(&self, body: &Body) -> Option<Body> {
+        if is_kept(body) || matches!(body, Body::Change(Change::TurnBegan { .. })) {
+            return None;
+        }
         if let Body::SystemEvent(event) = body {
             let mut event = event.clone();
-            // Other events are facts of their own, also if they share words with the record.
-            let is_changed = event.name == UPDATED && self.needles.scrub_text(&mut event.text);
-            return is_changed.then_some(Body::SystemEvent(event));
-        }
-        let is_kept = matches!(body, Body::Change(Change::TurnBegan { .. }));
-        if is_kept || is_artifact_record(body) || is_skill_record(body) {
-            return None;
+            return self.needles.scrub_text(&mut event.text).then_some(Body::SystemEvent(event));
         }
         if is_frozen_record(body) {
             // Blocks go by the name of their tag.
@@ -197,6 +197,14 @@ impl LogScrub<'_> {
                 self.scrub.turns.keys().any(is_of)
             }
         }
+    }
+}
+
+/// Whether an item is a fact of its own, whatever turn it was recorded in and whatever words it shares with a memory.
+fn is_kept(body: &Body) -> bool {
+    match body {
+        Body::SystemEvent(event) => event.name != UPDATED,
+        body => is_artifact_record(body) || is_skill_record(body),
     }
 }
 

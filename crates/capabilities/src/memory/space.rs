@@ -144,6 +144,15 @@ impl Memories {
         Ok(MemorySpace { memories: self.clone(), ports, namespace, key })
     }
 
+    /// Removes what memories have read in a session that was deleted: how far they were, and what was said. Records that
+    /// were made of it stay.
+    pub async fn drop_session(&self, tenant: &Tenant, session: &SessionId) -> Result<(), MemoryError> {
+        for namespace in self.namespaces(tenant).await? {
+            self.space(tenant, namespace)?.drop_session(session).await?;
+        }
+        Ok(())
+    }
+
     /// Lists the namespaces of a tenant that have been written to.
     pub async fn namespaces(&self, tenant: &Tenant) -> Result<Vec<Namespace>, MemoryError> {
         let index = self.ports()?.index;
@@ -444,6 +453,9 @@ impl MemorySpace {
     /// Adds a record. One with the same key or the same words that holds already is returned as it is.
     pub async fn add(&self, new: NewRecord) -> Result<Record, MemoryError> {
         check_text(&new.text)?;
+        if new.layer == Layer::Episodes {
+            return Err(MemoryError::Invalid("episodes are written by the log alone".to_owned()));
+        }
         let id = new.id();
         loop {
             let (now, known) = (self.now(), self.get(&id).await?);

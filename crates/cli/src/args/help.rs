@@ -75,8 +75,8 @@ Examples:
   contexture memory export --user ada > ada.jsonl
 
 A memory belongs to a namespace: any of `--user`, `--agent` and `--custom`. `list` without one lists
-the namespaces. What is forgotten is not learnt again from older turns; the turns themselves stay in
-their sessions.";
+the namespaces. What is forgotten is not learnt again from older turns. A forgotten record leaves the
+messages that said it; forgotten turns and sessions are emptied, unless `--keep-turns` is given.";
 
 pub(super) const KNOWLEDGE_ADD: &str = "\
 Examples:

@@ -49,6 +49,7 @@ pub struct Call {
     is_recorded: bool,
     held_blocks: Arc<BTreeSet<String>>,
     conversation: Arc<[Turn]>,
+    outside: Arc<BTreeSet<Arc<str>>>,
     user_text: Arc<str>,
     frozen: Arc<BTreeMap<String, Arc<str>>>,
 }
@@ -67,6 +68,7 @@ impl Call {
             is_recorded: false,
             held_blocks: Arc::default(),
             conversation: Arc::default(),
+            outside: Arc::default(),
             user_text: Arc::from(""),
             frozen: Arc::default(),
         }
@@ -77,6 +79,12 @@ impl Call {
     /// which saves the cost of building it.
     pub fn conversation(&self) -> &Arc<[Turn]> {
         &self.conversation
+    }
+
+    /// Returns the turns of the [conversation](Self::conversation) that the prompt's history limit lets into the
+    /// request, oldest first.
+    pub fn shown_turns(&self) -> impl DoubleEndedIterator<Item = &Turn> {
+        self.conversation.iter().filter(|it| !self.outside.contains(it.id()))
     }
 
     /// Returns what the user says in this turn, without anything that the engine added: the text of the turn in flight,
@@ -103,6 +111,10 @@ impl Call {
 
     pub(crate) fn with_conversation(&self, conversation: Arc<[Turn]>) -> Self {
         Self { conversation, ..self.clone() }
+    }
+
+    pub(crate) fn with_turns_outside(self, outside: BTreeSet<Arc<str>>) -> Self {
+        Self { outside: Arc::new(outside), ..self }
     }
 
     pub(crate) fn with_user_text(self, user_text: Arc<str>) -> Self {

@@ -37,6 +37,9 @@ pub(crate) struct CompactionRequest {
     /// Another thread than the main one.
     #[schemars(length(min = 1, max = 300), regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"))]
     thread: Option<String>,
+    /// The user that the conversation is with, as its turns name them: so that the summary is asked for with the same
+    /// prefix.
+    user_id: Option<String>,
 }
 
 /// Summarise the older turns now.
@@ -56,7 +59,7 @@ pub(crate) async fn compact(
     let loaded = access.loaded();
     let prompt = loaded.prompt(request.prompt.as_deref())?;
     let thread = access.thread(&id, request.thread).await?;
-    let (input, scope) = (input(request.input), access.scope(Some(&id), None));
+    let (input, scope) = (input(request.input), access.scope(Some(&id), request.user_id));
     let spec = RunSpec { input, scope, model: request.model, ..RunSpec::default() };
     let asked = CompactRequest { spec, ..CompactRequest::default() };
     Ok(Json(loaded.agent.compact(&prompt, &thread, asked).await?))

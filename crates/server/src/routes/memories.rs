@@ -183,7 +183,7 @@ pub(crate) struct MemoryDetails {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewMemory {
     /// The text.
-    #[schemars(length(min = 1, max = 200_000), regex(pattern = r"[^\s\x00-\x1f\x7f-\x9f]"), example = &"Ada's invoices are due on Fridays.")]
+    #[schemars(length(min = 1, max = 262_144), regex(pattern = r"[^\s\x00-\x1f\x7f-\x9f]"), example = &"Ada's invoices are due on Fridays.")]
     text: String,
     /// The kind of memory; by default `facts`.
     layer: Option<Layer>,
@@ -203,7 +203,7 @@ pub(crate) struct MemoryEdit {
     /// The version that the writer has read.
     version: Version,
     /// The new text.
-    #[schemars(length(min = 1, max = 200_000), regex(pattern = r"[^\s\x00-\x1f\x7f-\x9f]"))]
+    #[schemars(length(min = 1, max = 262_144), regex(pattern = r"[^\s\x00-\x1f\x7f-\x9f]"))]
     text: Option<String>,
     /// The new layer.
     layer: Option<Layer>,

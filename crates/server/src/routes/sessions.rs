@@ -233,6 +233,8 @@ pub(crate) async fn delete(
         true => {
             access.audit.record(access.act("session.deleted", id.as_str())).await;
             access.recorder.forget(&access.key(&id));
+            // Turns that were not remembered yet are gone; so are the words that a memory found in the log.
+            access.loaded().project.memories().drop_session(access.sessions.tenant(), &id).await?;
             Ok(StatusCode::NO_CONTENT)
         }
         false => Err(Problem::not_found("session", id.as_str())),

@@ -30,6 +30,8 @@ pub struct TurnConfig {
     /// Which views include what the turn says. One that is not part of the history is read by the model while it is
     /// open, and not after it has ended. An item whose writer sets a visibility keeps that.
     pub visibility: Option<Visibility>,
+    /// The user who began the turn, if the application has users: the author of the item that begins it.
+    pub author: Option<String>,
 }
 
 /// The result of beginning a turn.
@@ -288,10 +290,9 @@ fn acquire(live: &LiveThread) -> Guard {
 fn start_draft(state: &State, config: &TurnConfig) -> Draft {
     let mut draft = closing(state, true);
     let turn = state.turn.next();
-    let began = NewItem::of(Body::Change(Change::TurnBegan {
-        key: config.key.clone(),
-        visibility: config.visibility,
-    }));
+    let (key, visibility) = (config.key.clone(), config.visibility);
+    let mut began = NewItem::of(Body::Change(Change::TurnBegan { key, visibility }));
+    began.author.clone_from(&config.author);
     draft.extend([began].into_iter().chain(config.items.iter().cloned()).map(|it| (turn, it)));
     draft
 }

@@ -7,7 +7,9 @@ mod forgotten;
 mod isolation;
 mod news;
 mod processes;
+
 mod records;
+mod shared;
 mod spaces;
 mod together;
 mod turns;
@@ -53,7 +55,7 @@ impl Process {
         self.memories.space(&Tenant::default(), Namespace::of_user("ada")).unwrap()
     }
 
-    fn sessions(&self) -> Sessions {
+    pub(crate) fn sessions(&self) -> Sessions {
         let ports = Ports {
             time: Arc::new(TestTime),
             names: Arc::new(TestNames),

@@ -70,7 +70,7 @@ async fn a_rule_that_others_change_is_told_once_and_the_prefix_stays() {
     assert_eq!(told.messages[0], before.messages[0]);
     insta::assert_snapshot!(events(&told).join("\n"), @r#"
     <system-event name="memory.updated">
-    The rules in `core-memory` were changed outside of this conversation. From now on these apply in their place:
+    The rules in `core-memory` have changed. From now on these apply in their place:
     - Always answer in French.
     - Use metric units.
     </system-event>

@@ -8,6 +8,10 @@ pub(super) mod show;
 mod transfer;
 mod upkeep;
 
+use std::sync::Arc;
+
+use contexture::SystemTime;
+use contexture::capabilities::memory::{Memories, MemoryPorts};
 use contexture_history::TurnNo;
 use contexture_session::{SessionId, SessionKey, Sessions, Tenant, Thread};
 
@@ -30,16 +34,18 @@ pub(super) fn run(args: &SessionsArgs, globals: &Globals, screen: Screen) -> Res
             SessionsCommand::Import { .. } => Missing::Create,
             _ => Missing::Refuse,
         };
-        let Opened { store, .. } = open_all(&place, missing).await?;
+        let Opened { store, sources, .. } = open_all(&place, missing).await?;
+        let (log, time) = (Arc::clone(&store), Arc::new(SystemTime));
+        let memories = Memories::new(MemoryPorts { index: sources, log, time });
         let sessions =
             Sessions::new(store, contexture::session_ports(None), session_config(&root::config(globals)?.0));
-        dispatch(&args.command, &sessions.of_tenant(tenant), &place, globals, screen).await
+        dispatch(&args.command, (&sessions.of_tenant(tenant), &memories), &place, globals, screen).await
     })?
 }
 
 async fn dispatch(
     command: &SessionsCommand,
-    sessions: &Sessions,
+    (sessions, memories): (&Sessions, &Memories),
     place: &Place,
     globals: &Globals,
     screen: Screen,
@@ -64,7 +70,7 @@ async fn dispatch(
             let start = transfer::start(rename.as_deref(), label.as_deref())?;
             transfer::fork(sessions, &session_id(id)?, at.as_deref(), start, as_json).await
         }
-        SessionsCommand::Delete { ids, yes } => upkeep::delete(sessions, ids, *yes, as_json).await,
+        SessionsCommand::Delete { ids, yes } => upkeep::delete(sessions, memories, ids, *yes, as_json).await,
         SessionsCommand::Usage => upkeep::usage(sessions, as_json, screen).await,
         SessionsCommand::Vacuum => upkeep::vacuum(sessions, place, as_json).await,
         SessionsCommand::Recover { damaged, into } => upkeep::recover(damaged, into, as_json),

@@ -4,6 +4,7 @@ use contexture_message::ErrorCode;
 use std::fs;
 use std::path::Path;
 
+use contexture::capabilities::memory::Memories;
 use contexture_session::{SessionId, SessionKey, Sessions, StoreError, Usage};
 use contexture_store_sqlite::SqliteStore;
 use serde_json::json;
@@ -23,6 +24,7 @@ use crate::terminal::table::{Align, Cell, Table};
 /// Removes sessions, if all of them exist and the user confirms.
 pub(super) async fn delete(
     sessions: &Sessions,
+    memories: &Memories,
     ids: &[String],
     yes: bool,
     as_json: bool,
@@ -43,6 +45,7 @@ pub(super) async fn delete(
     }
     for id in &found {
         sessions.delete(id).await?;
+        memories.drop_session(sessions.tenant(), id).await?;
     }
     if as_json {
         return Ok(Reply::json(json!({"deleted": found})));

@@ -6,10 +6,11 @@
 
 mod own;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use contexture_history::window;
 use contexture_message::Part;
 use futures_util::future::{BoxFuture, Either, FutureExt, join_all, select, try_join};
 use xxhash_rust::xxh3::xxh3_128;
@@ -267,7 +268,14 @@ impl Gathering<'_> {
         let said = conversation.last().filter(|it| it.status() == TurnStatus::InFlight).map(said_in);
         let own = || known_user_text(self.setup, self.call);
         let call = call.with_user_text(said.filter(|it| !it.trim().is_empty()).unwrap_or_else(own).into());
-        call.with_frozen(self.frozen.clone())
+        call.with_frozen(self.frozen.clone()).with_turns_outside(self.turns_outside(conversation))
+    }
+
+    /// Returns the turns that the prompt's history limit leaves out.
+    fn turns_outside(&self, conversation: &[Turn]) -> BTreeSet<Arc<str>> {
+        let Some(limit) = self.setup.prompt.definition.history.limit else { return BTreeSet::new() };
+        let window = window(conversation, Some(limit), &*self.setup.counter);
+        window.dropped().map(|(turn, _)| Arc::clone(turn.id())).collect()
     }
 
     fn memo_key(&self, node: &Node) -> MemoKey {
