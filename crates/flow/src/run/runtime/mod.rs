@@ -1,6 +1,5 @@
 //! Runs from outside: begin, drive, answer, cancel, list, follow.
 
-pub(super) mod due;
 pub(super) mod follow;
 pub(super) mod forget;
 pub(super) mod list;

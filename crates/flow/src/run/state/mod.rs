@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::lower::ERROR;
 use crate::node::flow::FlowNode;
-use crate::{Answer, Flow, JoinPolicy, NodeError, PortValue, Question, RunEvent, RunStatus, TurnRef, Wait};
+use crate::{Answer, Flow, JoinPolicy, NodeError, PortValue, Question, RunEvent, TurnRef, Wait};
 
 /// The state of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -37,8 +37,7 @@ pub(crate) struct State {
     pub(crate) outputs: BTreeMap<String, PortValue>,
     /// The default thread of the run and of each sub-flow.
     pub(crate) threads: Vec<Option<ThreadId>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) end: Option<RunStatus>,
+
     /// The first node that failed without emitting its error, and that error: the run ends because of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failure: Option<(String, NodeError)>,
@@ -73,7 +72,7 @@ pub(crate) struct NodeState {
 }
 
 /// A node that has begun and has not ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Active {
     pub(crate) firing: u32,
     pub(crate) attempt: u32,
@@ -95,10 +94,11 @@ pub(crate) struct Active {
 }
 
 /// The phase of a started node.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Phase {
     /// It is executing.
+    #[default]
     Running,
     /// It failed, and is tried again.
     Retrying,
@@ -169,28 +169,16 @@ impl State {
     pub(crate) fn apply(&mut self, flow: &Flow, event: &RunEvent) {
         match event {
             RunEvent::NodeStart { node, firing, inputs, thread } => {
-                let active = Active {
-                    firing: *firing,
-                    attempt: 1,
-                    inputs: Arc::clone(inputs),
-                    thread: thread.clone(),
-                    phase: Phase::Running,
-                    n_waits: 0,
-                    pulled: Vec::new(),
-                    answer: None,
-                    turn: None,
-                };
+                let (firing, inputs, thread) = (*firing, Arc::clone(inputs), thread.clone());
+                let active = Active { firing, attempt: 1, inputs, thread, ..Active::default() };
                 self.with(flow, node, |state, idx| state.begin(flow, idx, active));
             }
             RunEvent::NodePull { node, ports, .. } => {
                 self.with(flow, node, |state, idx| state.ask(flow, idx, ports));
             }
-            RunEvent::NodeWait { node, wait, .. } => self.with(flow, node, |state, idx| {
-                let phase = Phase::Waiting { wait: wait.id.clone(), asked: wait.asked.clone() };
-                state.in_active(idx, |active| {
-                    active.phase = phase;
-                    active.n_waits = active.n_waits.saturating_add(1);
-                });
+            RunEvent::NodeWait { node, wait, .. } => self.with_active(flow, node, |active| {
+                active.phase = Phase::Waiting { wait: wait.id.clone(), asked: wait.asked.clone() };
+                active.n_waits = active.n_waits.saturating_add(1);
             }),
             RunEvent::NodeAnswer { node, wait, value, .. } => self.with(flow, node, |state, idx| {
                 let active = state.nodes[idx].active.as_mut();
@@ -198,25 +186,22 @@ impl State {
                     state.steps = 0;
                 }
             }),
-            RunEvent::NodeResume { node, .. } => self.with(flow, node, |state, idx| {
-                state.in_active(idx, |active| active.phase = Phase::Running);
-            }),
-            RunEvent::NodeTurn { node, turn, .. } => self.with(flow, node, |state, idx| {
-                state.in_active(idx, |active| active.turn = Some(turn.clone()));
-            }),
-            RunEvent::NodeRetry { node, attempt, .. } => self.with(flow, node, |state, idx| {
-                state.in_active(idx, |active| {
-                    active.attempt = *attempt;
-                    active.phase = Phase::Retrying;
-                });
+            RunEvent::NodeResume { node, .. } => {
+                self.with_active(flow, node, |active| active.phase = Phase::Running);
+            }
+            RunEvent::NodeTurn { node, turn, .. } => {
+                self.with_active(flow, node, |active| active.turn = Some(turn.clone()));
+            }
+            RunEvent::NodeRetry { node, attempt, .. } => self.with_active(flow, node, |active| {
+                (active.attempt, active.phase) = (*attempt, Phase::Retrying);
             }),
             RunEvent::NodeEnd { node, outputs, error, .. } => {
                 self.with(flow, node, |state, idx| state.finish(flow, idx, outputs, error.as_ref()));
             }
-            RunEvent::RunEnd { status, .. } => self.end = Some(*status),
             RunEvent::RunStart { .. }
             | RunEvent::RunResume {}
             | RunEvent::RunWait { .. }
+            | RunEvent::RunEnd { .. }
             | RunEvent::NodeRepeat { .. }
             | RunEvent::NodeEvent { .. } => {}
         }
@@ -227,6 +212,10 @@ impl State {
         if let Some(idx) = flow.idx_of(node).filter(|idx| *idx < self.nodes.len()) {
             change(self, idx);
         }
+    }
+
+    fn with_active(&mut self, flow: &Flow, node: &str, change: impl FnOnce(&mut Active)) {
+        self.with(flow, node, |state, idx| state.in_active(idx, change));
     }
 
     fn in_active(&mut self, idx: usize, change: impl FnOnce(&mut Active)) {
