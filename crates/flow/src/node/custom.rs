@@ -99,7 +99,7 @@ impl Nodes {
             FlowFault::new(ErrorCode::FlowUnknownType, message).at(["name"]).known(known)
         };
         let make = self.0.get(&config.name).ok_or_else(unknown)?;
-        make(&config.config).map_err(|why| FlowFault::new(ErrorCode::FlowInvalid, why).at(["config"]))
+        make(&config.config).map_err(|why| FlowFault::invalid(why).at(["config"]))
     }
 }
 
