@@ -68,9 +68,7 @@ pub(crate) fn expand(
     faults: &mut Vec<FlowFault>,
 ) -> Flat {
     let mut expansion = Expansion { flat: Flat::default(), compile_inputs, faults, chain: Vec::new() };
-    let root = FlowPosition { prefix: String::new(), gate: None, outer: None };
-    let outputs = expansion.flow(definition, &root);
-    expansion.flat.outputs = outputs;
+    expansion.flat.outputs = expansion.flow(definition, &FlowPosition::default());
     expansion.flat
 }
 
@@ -83,6 +81,7 @@ pub(super) struct Expansion<'a> {
 }
 
 /// The position of a flow within the whole.
+#[derive(Default)]
 pub(super) struct FlowPosition {
     /// The prefix of its node names.
     prefix: String,
@@ -143,7 +142,7 @@ impl Expansion<'_> {
         let (id, declared) = own.next().map_or((START, None), |(id, node)| (id.as_str(), Some(node)));
         if let Some((second, _)) = own.next() {
             let message = format!("a flow has one start, not two: `{id}` and `{second}`");
-            self.fault(FlowFault::new(ErrorCode::FlowInvalid, message), position.at(&["nodes", second]));
+            self.fault(FlowFault::invalid(message), position.at(&["nodes", second]));
         }
         let (name, definition, outer) = match &position.gate {
             Some((gate, definition, outer)) => (gate.clone(), definition.clone(), *outer),
@@ -166,7 +165,7 @@ impl Expansion<'_> {
         let at = position.at(&["nodes", id]);
         if !edge::is_name(id) {
             let shown: String = id.chars().take(40).collect();
-            let fault = FlowFault::new(ErrorCode::FlowInvalid, format!("invalid node name `{shown}`"));
+            let fault = FlowFault::invalid(format!("invalid node name `{shown}`"));
             return self.refuse(fault.hint("letters, digits, `_` and `-`, at most 64"), at);
         }
         if position.id(id).len() > MAX_NAME {
@@ -179,7 +178,7 @@ impl Expansion<'_> {
             && let Some(field) = treatment(node)
         {
             let message = format!("node `{id}`: `{field}` says nothing about a `{}`", node.kind.name());
-            let fault = FlowFault::new(ErrorCode::FlowInvalid, message);
+            let fault = FlowFault::invalid(message);
             let at = at.iter().cloned().chain([field.to_owned()]).collect();
             self.fault(fault.hint("give it to the nodes that do the work"), at);
         }
@@ -191,14 +190,8 @@ impl Expansion<'_> {
             NodeKind::SubFlow(sub) => {
                 let outer = position.outer.clone().unwrap_or(at);
                 let gate = (position.id(id), node.clone(), scope);
-                self.sub_flow(
-                    &sub.flow,
-                    &FlowPosition {
-                        prefix: position.id(&format!("{id}/")),
-                        gate: Some(gate),
-                        outer: Some(outer),
-                    },
-                )
+                let prefix = position.id(&format!("{id}/"));
+                self.sub_flow(&sub.flow, &FlowPosition { prefix, gate: Some(gate), outer: Some(outer) })
             }
             _ => {
                 let name = position.id(id);
@@ -220,10 +213,8 @@ impl Expansion<'_> {
         };
         if self.chain.iter().any(|it| it == id) {
             let circle = self.chain.iter().map(String::as_str).chain([id]).collect::<Vec<_>>().join(" -> ");
-            return self.refuse(
-                FlowFault::new(ErrorCode::FlowCircular, format!("a flow contains itself: {circle}")),
-                at,
-            );
+            let message = format!("a flow contains itself: {circle}");
+            return self.refuse(FlowFault::new(ErrorCode::FlowCircular, message), at);
         }
         if self.chain.len() >= MAX_DEPTH || self.flat.nodes.len() + flow.nodes.len() > MAX_NODES {
             let message = format!(

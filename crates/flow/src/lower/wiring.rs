@@ -31,15 +31,10 @@ impl Expansion<'_> {
                 Err(fault) => self.fault(fault, at),
             }
         }
-        let portals: Vec<&String> = locals
-            .values()
-            .filter_map(|it| match it {
-                Local::Portal(name) => Some(name),
-                _ => None,
-            })
-            .collect();
-        for portal in portals {
-            edges = self.without_portal(portal, edges, flow, position);
+        for local in locals.values() {
+            if let Local::Portal(portal) = local {
+                edges = self.without_portal(portal, edges, flow, position);
+            }
         }
         if self.flat.edges.len() + edges.len() > MAX_EDGES {
             return self.fault(too_many_edges(), position.at(&["edges"]));
@@ -98,21 +93,16 @@ impl Expansion<'_> {
         let mut outputs = IndexMap::new();
         for (name, text) in &flow.outputs {
             let at = position.at(&["outputs", name]);
-            if edge::end(text).is_some_and(|it| is_broken(&it, flow, locals)) {
+            let end = edge::end(text);
+            if end.as_ref().is_some_and(|it| is_broken(it, flow, locals)) {
                 continue;
             }
-            let wrong = || {
-                FlowFault::new(
-                    ErrorCode::FlowEdgeInvalid,
-                    format!("output `{name}`: `{text}` is not a `node.port`"),
-                )
-            };
-            let end = edge::end(text).ok_or_else(wrong).and_then(|end| self.source(&end, locals));
-            match end {
+            let invalid = |message: String| FlowFault::new(ErrorCode::FlowEdgeInvalid, message);
+            let wrong = || invalid(format!("output `{name}`: `{text}` is not a `node.port`"));
+            match end.ok_or_else(wrong).and_then(|end| self.source(&end, locals)) {
                 Ok(end) if end.node.contains("portal:") => {
-                    let message =
-                        format!("output `{name}` comes out of a portal: name the port that leads into it");
-                    self.fault(FlowFault::new(ErrorCode::FlowEdgeInvalid, message), at);
+                    let why = "comes out of a portal: name the port that leads into it";
+                    self.fault(invalid(format!("output `{name}` {why}")), at);
                 }
                 Ok(end) => _ = outputs.insert(name.clone(), end),
                 Err(fault) => self.fault(fault, at),
@@ -148,10 +138,8 @@ impl Expansion<'_> {
 }
 
 fn too_many_edges() -> FlowFault {
-    FlowFault::new(
-        ErrorCode::FlowTooLarge,
-        format!("there are more than {MAX_EDGES} edges, with those through portals"),
-    )
+    let message = format!("there are more than {MAX_EDGES} edges, with those through portals");
+    FlowFault::new(ErrorCode::FlowTooLarge, message)
 }
 
 /// Whether an edge leads to a node whose fault was already reported.

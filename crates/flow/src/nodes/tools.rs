@@ -1,4 +1,5 @@
-//! Tools: `tools` names them for model calls, `tool_call` runs one without a model.
+//! Tools: `tools` names them for model calls, `tool_call` runs one without a model. Also how a node asks whether a tool
+//! may be called.
 
 use std::sync::Arc;
 
@@ -6,9 +7,9 @@ use contexture_agent::{ToolCallError, ToolRequest, Verdict};
 use contexture_compose::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use super::approval::{asked, decision};
 use crate::{
-    Node, NodeContext, NodeError, Port, PortType, PortValue, Step, ToolCallConfig, ToolsConfig, Traits,
+    Node, NodeContext, NodeError, Port, PortType, PortValue, Question, QuestionKind, Step, ToolCallConfig,
+    ToolsConfig, Traits,
 };
 
 impl Node for ToolsConfig {
@@ -72,5 +73,24 @@ impl Node for ToolCallConfig {
 
     fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
         Box::pin(async move { self.call(&cx).await })
+    }
+}
+
+/// Returns the question whether a tool may be called.
+pub(crate) fn asked(tool: &str, about: Value) -> Question {
+    let schema = json!({
+        "type": "object",
+        "properties": {"approve": {"type": "boolean"}, "reason": {"type": "string"}},
+        "required": ["approve"],
+        "additionalProperties": false,
+    });
+    Question { kind: QuestionKind::Approval, message: format!("May `{tool}` be called?"), schema, about }
+}
+
+/// Parses an answer to the question. Anything but a clear yes is a no.
+pub(crate) fn decision(answer: &Value) -> Verdict {
+    match answer["approve"].as_bool() {
+        Some(true) => Verdict::Approve,
+        _ => Verdict::Deny { reason: answer["reason"].as_str().map(str::to_owned) },
     }
 }
