@@ -95,13 +95,8 @@ fn node(id: &str, value: &Value, faults: &mut Vec<FlowFault>) -> Option<NodeDefi
     let config = map.iter().filter(|(name, _)| !COMMON.contains(&name.as_str()));
     let config = Value::Object(config.map(|(name, value)| (name.clone(), value.clone())).collect());
     let before = faults.len();
-    let kind = match NodeKind::read(kind, &config) {
-        Ok(kind) => Some(kind),
-        Err(fault) => {
-            faults.push(fault.within(&format!("node `{id}`"), &at));
-            None
-        }
-    };
+    let kind = NodeKind::read(kind, &config);
+    let kind = kind.map_err(|it| faults.push(it.within(&format!("node `{id}`"), &at))).ok();
     let mut fields = Fields { of: format!("node `{id}`: "), map, at, faults };
     let node = NodeDefinition {
         with: fields.each("with"),
@@ -169,14 +164,8 @@ impl Fields<'_> {
     }
 
     fn value<T: DeserializeOwned>(&mut self, path: Vec<String>, value: &Value) -> Option<T> {
-        match typed(value) {
-            Ok(value) => Some(value),
-            Err(fault) => {
-                let at = [self.at.as_slice(), &path].concat();
-                self.faults.push(fault.within(&format!("{}`{}`", self.of, path.join(".")), &at));
-                None
-            }
-        }
+        let (part, at) = (format!("{}`{}`", self.of, path.join(".")), [self.at.as_slice(), &path].concat());
+        typed(value).map_err(|it| self.faults.push(it.within(&part, &at))).ok()
     }
 
     fn fault(&mut self, path: Vec<String>, message: String) {

@@ -29,7 +29,7 @@ pub(super) const MAX_EDGES: usize = 50_000;
 pub(crate) struct Flat {
     pub(crate) nodes: IndexMap<String, FlatNode>,
     pub(crate) edges: Vec<FlatEdge>,
-    pub(crate) outputs: IndexMap<String, Endpoint>,
+    pub(crate) outputs: Endpoints,
     pub(crate) n_scopes: usize,
     /// The flows that were put in.
     pub(crate) subs: BTreeMap<String, Arc<FlowDefinition>>,
@@ -101,20 +101,22 @@ impl FlowPosition {
     }
 }
 
+/// What comes out of a flow: where from, by name.
+pub(super) type Endpoints = IndexMap<String, Endpoint>;
+
+/// The nodes of a flow, by name.
+pub(super) type Locals<'a> = BTreeMap<&'a str, Local>;
+
 /// What a node name refers to.
 pub(super) enum Local {
     Node(String),
-    Sub { gate: String, outputs: IndexMap<String, Endpoint> },
+    Sub { gate: String, outputs: Endpoints },
     Portal(String),
 }
 
 impl Expansion<'_> {
     /// Adds a flow; returns where its outputs come from.
-    pub(super) fn flow(
-        &mut self,
-        flow: &FlowDefinition,
-        position: &FlowPosition,
-    ) -> IndexMap<String, Endpoint> {
+    pub(super) fn flow(&mut self, flow: &FlowDefinition, position: &FlowPosition) -> Endpoints {
         self.chain.push(flow.id.clone());
         let scope = self.flat.n_scopes;
         self.flat.n_scopes += 1;
@@ -136,7 +138,7 @@ impl Expansion<'_> {
         flow: &'f FlowDefinition,
         position: &FlowPosition,
         scope: usize,
-        locals: &mut BTreeMap<&'f str, Local>,
+        locals: &mut Locals<'f>,
     ) {
         let mut own = flow.nodes.iter().filter(|(_, it)| it.kind == NodeKind::Start);
         let (id, declared) = own.next().map_or((START, None), |(id, node)| (id.as_str(), Some(node)));

@@ -1,21 +1,13 @@
 //! Resolves the ends of edges once sub-flows and portals are removed.
 
-use std::collections::BTreeMap;
-
 use contexture_message::ErrorCode;
-use indexmap::IndexMap;
 
 use super::edge::{self, Endpoint};
-use super::expand::{Expansion, FlatEdge, FlowPosition, Local, MAX_EDGES};
+use super::expand::{Endpoints, Expansion, FlatEdge, FlowPosition, Local, Locals, MAX_EDGES};
 use crate::{FlowDefinition, FlowFault, NodeKind};
 
 impl Expansion<'_> {
-    pub(super) fn edges(
-        &mut self,
-        flow: &FlowDefinition,
-        position: &FlowPosition,
-        locals: &BTreeMap<&str, Local>,
-    ) {
+    pub(super) fn edges(&mut self, flow: &FlowDefinition, position: &FlowPosition, locals: &Locals<'_>) {
         let mut edges = Vec::new();
         for (idx, text) in flow.edges.iter().enumerate() {
             let at = position.at(&["edges", &idx.to_string()]);
@@ -88,9 +80,9 @@ impl Expansion<'_> {
         &mut self,
         flow: &FlowDefinition,
         position: &FlowPosition,
-        locals: &BTreeMap<&str, Local>,
-    ) -> IndexMap<String, Endpoint> {
-        let mut outputs = IndexMap::new();
+        locals: &Locals<'_>,
+    ) -> Endpoints {
+        let mut outputs = Endpoints::new();
         for (name, text) in &flow.outputs {
             let at = position.at(&["outputs", name]);
             let end = edge::end(text);
@@ -112,7 +104,7 @@ impl Expansion<'_> {
     }
 
     /// Finds where an edge really comes from.
-    fn source(&self, end: &Endpoint, locals: &BTreeMap<&str, Local>) -> Result<Endpoint, FlowFault> {
+    fn source(&self, end: &Endpoint, locals: &Locals<'_>) -> Result<Endpoint, FlowFault> {
         match local(end, locals)? {
             Local::Node(node) => Ok(Endpoint { node: node.clone(), port: end.port.clone() }),
             Local::Portal(portal) => Ok(Endpoint { node: portal.clone(), port: None }),
@@ -129,7 +121,7 @@ impl Expansion<'_> {
     }
 
     /// Finds where an edge really leads.
-    fn target(&self, end: &Endpoint, locals: &BTreeMap<&str, Local>) -> Result<Endpoint, FlowFault> {
+    fn target(&self, end: &Endpoint, locals: &Locals<'_>) -> Result<Endpoint, FlowFault> {
         let node = match local(end, locals)? {
             Local::Node(node) | Local::Portal(node) | Local::Sub { gate: node, .. } => node.clone(),
         };
@@ -143,11 +135,11 @@ fn too_many_edges() -> FlowFault {
 }
 
 /// Whether an edge leads to a node whose fault was already reported.
-fn is_broken(end: &Endpoint, flow: &FlowDefinition, locals: &BTreeMap<&str, Local>) -> bool {
+fn is_broken(end: &Endpoint, flow: &FlowDefinition, locals: &Locals<'_>) -> bool {
     flow.nodes.contains_key(&end.node) && !locals.contains_key(end.node.as_str())
 }
 
-fn local<'a>(end: &Endpoint, locals: &'a BTreeMap<&str, Local>) -> Result<&'a Local, FlowFault> {
+fn local<'a>(end: &Endpoint, locals: &'a Locals<'_>) -> Result<&'a Local, FlowFault> {
     locals.get(end.node.as_str()).ok_or_else(|| {
         let message = format!("there is no node `{}`", end.node);
         FlowFault::new(ErrorCode::FlowUnknownNode, message).known(locals.keys())

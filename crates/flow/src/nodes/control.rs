@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use contexture_compose::BoxFuture;
-
 use contexture_template::Condition;
 use serde_json::Value;
 

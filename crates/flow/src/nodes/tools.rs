@@ -30,9 +30,11 @@ impl ToolCallConfig {
     async fn call(&self, cx: &NodeContext) -> Result<Step, NodeError> {
         let arguments = cx.data("arguments").cloned().unwrap_or_else(|| Value::Object(Map::new()));
         let agent = &cx.services.agent;
-        let approved = match &cx.answer {
-            Some(answer) => self.approved(decision(&answer.value))?,
-            None => false,
+        let approved = match cx.answer.as_ref().map(|it| decision(&it.value)) {
+            Some(Verdict::Deny { reason }) => {
+                return Err(ToolCallError::Denied { tool: self.tool.clone(), reason }.into());
+            }
+            verdict => verdict.is_some(),
         };
         if !approved && agent.needs_approval(&self.tool, &arguments)? {
             let about = json!({"tool": self.tool, "arguments": arguments});
@@ -47,13 +49,6 @@ impl ToolCallConfig {
         };
         let value = agent.call(&cx.thread, request).await?;
         Ok(Step::done([("result", PortValue::data(value))]))
-    }
-
-    fn approved(&self, verdict: Verdict) -> Result<bool, NodeError> {
-        match verdict {
-            Verdict::Approve => Ok(true),
-            Verdict::Deny { reason } => Err(ToolCallError::Denied { tool: self.tool.clone(), reason }.into()),
-        }
     }
 }
 

@@ -13,7 +13,6 @@
 //!
 //! Nothing here waits, reads a clock or writes anything.
 
-mod check;
 pub(super) mod ready;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -24,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::lower::ERROR;
 use crate::node::flow::FlowNode;
-use crate::{Answer, Flow, JoinPolicy, NodeError, PortValue, Question, RunEvent, TurnRef, Wait};
+use crate::{Answer, Flow, JoinPolicy, NodeError, PortValue, PortValues, Question, RunEvent, TurnRef, Wait};
 
 /// The state of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -34,10 +33,9 @@ pub(crate) struct State {
     pub(crate) steps: u32,
     /// The outputs of the run known so far.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) outputs: BTreeMap<String, PortValue>,
+    pub(crate) outputs: PortValues,
     /// The default thread of the run and of each sub-flow.
     pub(crate) threads: Vec<Option<ThreadId>>,
-
     /// The first node that failed without emitting its error, and that error: the run ends because of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failure: Option<(String, NodeError)>,
@@ -76,7 +74,7 @@ pub(crate) struct NodeState {
 pub(crate) struct Active {
     pub(crate) firing: u32,
     pub(crate) attempt: u32,
-    pub(crate) inputs: Arc<BTreeMap<String, PortValue>>,
+    pub(crate) inputs: Arc<PortValues>,
     pub(crate) thread: Option<ThreadId>,
     pub(crate) phase: Phase,
     /// How often it has waited.
@@ -134,6 +132,35 @@ impl State {
         let active = self.nodes.iter().enumerate().filter(|(_, it)| it.active.is_some());
         self.active = active.map(|(idx, _)| idx).collect();
         self
+    }
+
+    /// Returns why a loaded state does not fit the flow. A document may be damaged or older than the code, and the ports
+    /// of a node of the application's own may have changed; everywhere else, numbers in a state are taken for those of
+    /// nodes and inputs.
+    pub(crate) fn check(&self, flow: &Flow) -> Result<(), &'static str> {
+        let nodes = flow.nodes();
+        if self.nodes.is_empty() {
+            // It has not begun.
+            return Ok(());
+        }
+        if self.nodes.len() != nodes.len() || self.threads.len() != flow.0.n_scopes {
+            return Err("it has other nodes than the flow");
+        }
+        let is_input =
+            |(node, input): (usize, usize)| nodes.get(node).is_some_and(|it| input < it.inputs.len());
+        let fits = |(idx, state): (usize, &NodeState)| {
+            let pulled = match state.active.as_ref().map(|it| &it.phase) {
+                Some(Phase::Pulling(inputs)) => inputs.as_slice(),
+                _ => &[],
+            };
+            let n_inputs = nodes[idx].inputs.len();
+            state.queues.len() <= n_inputs
+                && state.arrived.len() <= n_inputs
+                && state.asked.iter().all(|it| is_input(*it))
+                && pulled.iter().all(|it| is_input((idx, *it)))
+        };
+        let is_fitting = self.nodes.iter().enumerate().all(fits);
+        if is_fitting { Ok(()) } else { Err("a node has other inputs than in the flow") }
     }
 
     /// Returns the nodes that the driver must execute.
@@ -254,13 +281,7 @@ impl State {
         });
     }
 
-    fn finish(
-        &mut self,
-        flow: &Flow,
-        idx: usize,
-        outputs: &BTreeMap<String, PortValue>,
-        error: Option<&NodeError>,
-    ) {
+    fn finish(&mut self, flow: &Flow, idx: usize, outputs: &PortValues, error: Option<&NodeError>) {
         let Some(node) = flow.node(idx) else { return };
         self.nodes[idx].active = None;
         self.active.remove(&idx);
@@ -283,7 +304,7 @@ impl State {
         }
     }
 
-    fn note_outputs(&mut self, flow: &Flow, idx: usize, outputs: &BTreeMap<String, PortValue>) {
+    fn note_outputs(&mut self, flow: &Flow, idx: usize, outputs: &PortValues) {
         let Some(node) = flow.node(idx) else { return };
         for (name, (from, output)) in &flow.0.outputs {
             if *from == idx
@@ -295,7 +316,7 @@ impl State {
     }
 
     /// Delivers the outputs of a pulled node to the node that asked for it.
-    fn deliver(&mut self, flow: &Flow, idx: usize, outputs: &BTreeMap<String, PortValue>) {
+    fn deliver(&mut self, flow: &Flow, idx: usize, outputs: &PortValues) {
         let Some((to, input)) = self.nodes[idx].asked.pop_front() else { return };
         let Some((from, target)) = flow.node(idx).zip(flow.node(to)) else { return };
         let output = from.outputs.iter().find(|it| it.targets.contains(&(to, input)));
