@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::keys::firing_key;
 use crate::port::fits;
-use crate::{NodeError, PortValue, Question, RunId, TurnRef};
+use crate::{NodeError, PortValues, Question, RunId, TurnRef};
 
 /// Something that happened in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -44,7 +44,7 @@ pub enum RunEvent {
         /// How often it has run in this run, this time included.
         firing: u32,
         /// The inputs, by port.
-        inputs: Arc<BTreeMap<String, PortValue>>,
+        inputs: Arc<PortValues>,
         /// The thread that it works on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         thread: Option<ThreadId>,
@@ -139,7 +139,7 @@ pub enum RunEvent {
         /// The number of the firing.
         firing: u32,
         /// The outputs, by port.
-        outputs: Arc<BTreeMap<String, PortValue>>,
+        outputs: Arc<PortValues>,
         /// The error of the last attempt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<NodeError>,

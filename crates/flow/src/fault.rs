@@ -22,6 +22,10 @@ impl FlowFault {
         Self { code, message: message.into(), at: Vec::new(), hint: None }
     }
 
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::FlowInvalid, message)
+    }
+
     pub(crate) fn at<T: ToString>(mut self, path: impl IntoIterator<Item = T>) -> Self {
         self.at = path.into_iter().map(|it| it.to_string()).collect();
         self

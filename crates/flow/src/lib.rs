@@ -39,10 +39,9 @@ pub use lower::builder::FlowBuilder;
 pub use lower::{CompileInputs, lower};
 pub use node::custom::Nodes;
 pub use node::flow::Flow;
-pub use node::library::{EventContext, Library};
-pub use node::services::Services;
+pub use node::library::{EventContext, Library, Services};
 pub use node::{Node, NodeContext, Traits};
-pub use port::value::PortValue;
+pub use port::value::{PortValue, PortValues};
 pub use port::{DataType, JsonType, Port, PortType};
 pub use run::{
     DamagedRun, ForgetReport, RunError, RunInfo, RunList, RunPage, RunStart, Runtime, RuntimeConfig,

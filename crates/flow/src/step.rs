@@ -1,21 +1,21 @@
 //! What a node's step comes to, and what it asks of the outside.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_agent::{AgentError, ToolCallError};
+use contexture_message::ErrorCode;
 use contexture_session::{SessionError, StoreError, ThreadId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::PortValue;
+use crate::{PortValue, PortValues};
 
 /// The result of one step of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// It is done; an output that is not named gives nothing.
-    Done(BTreeMap<String, PortValue>),
+    Done(PortValues),
     /// It waits for an answer, and is called again with it.
     Wait(Question),
     /// It needs lazy inputs, and is called again with them.
@@ -80,6 +80,10 @@ impl NodeError {
     /// Returns an error with a code and a message.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into() }
+    }
+
+    pub(crate) fn cancelled() -> Self {
+        Self::new(ErrorCode::Cancelled, "the run was cancelled")
     }
 }
 

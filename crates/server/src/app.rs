@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
 use axum::http::request::Parts;
 use contexture_compose::Scope;
 use contexture_flow::Runtime;
@@ -149,5 +150,19 @@ impl Access {
     /// Returns an event of the audit log: something that the caller did.
     pub(crate) fn act(&self, act: &str, target: &str) -> AuditEvent {
         AuditEvent::of(&self.caller, act, target)
+    }
+
+    /// Answers a deletion, and records it if there was something to delete.
+    pub(crate) async fn deleted(
+        &self,
+        was_there: bool,
+        act: AuditEvent,
+        missing: Problem,
+    ) -> Result<StatusCode, Problem> {
+        if !was_there {
+            return Err(missing);
+        }
+        self.audit.record(act).await;
+        Ok(StatusCode::NO_CONTENT)
     }
 }

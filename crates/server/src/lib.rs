@@ -45,6 +45,7 @@ mod tenant_blocks;
 
 pub use gate::{Key, Keys, NewKey, Token};
 pub use http::caller::Caller;
+use http::problem::JsonResult;
 pub use http::problem::Problem;
 pub use listen::{ListenError, Listener};
 pub use loaded_project::{AgentMaker, LoadedProject};

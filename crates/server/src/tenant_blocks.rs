@@ -142,8 +142,7 @@ impl TenantBlocks {
 
     /// Lists the blocks of a tenant by name.
     pub(crate) async fn all(&self, tenant: &Tenant) -> Result<Vec<(String, TenantBlock)>, StoreError> {
-        let documents = self.named(tenant, BLOCK).await?;
-        Ok(documents.iter().filter_map(|it| Some((it.key.name.clone(), read(it)?))).collect())
+        self.of_kind(tenant, BLOCK).await
     }
 
     /// Creates or replaces a block.
@@ -178,18 +177,18 @@ impl TenantBlocks {
         Ok(true)
     }
 
-    /// Lists the documents of a kind that belong to a tenant itself.
-    async fn named(&self, tenant: &Tenant, kind: &str) -> Result<Vec<Document>, StoreError> {
+    /// Reads the documents of a kind that belong to a tenant itself.
+    async fn of_kind(&self, tenant: &Tenant, kind: &str) -> Result<Vec<(String, TenantBlock)>, StoreError> {
         let before = DocumentKey::of_tenant(tenant, kind, "");
         let listed = self.documents.list(kind.to_owned(), Some(before), MAX_BLOCKS).await?;
         let is_own = |it: &Document| it.key.tenant == *tenant && it.key.session.is_none();
-        Ok(listed.into_iter().take_while(is_own).collect())
+        let own = listed.into_iter().take_while(is_own);
+        Ok(own.filter_map(|it| Some((it.key.name.clone(), read(&it)?))).collect())
     }
 
     async fn entries_of(&self, tenant: &Tenant) -> Result<Vec<Entry>, StoreError> {
-        let mut found: Vec<(String, TenantBlock)> = self.all(tenant).await?;
-        let gone = self.named(tenant, DELETED).await?;
-        found.extend(gone.iter().filter_map(|it| Some((it.key.name.clone(), read(it)?))));
+        let mut found = self.all(tenant).await?;
+        found.extend(self.of_kind(tenant, DELETED).await?);
         found.retain(|(name, _)| !self.of_project.contains(name));
         found.sort_by(|a, b| (a.1.order, &a.0).cmp(&(b.1.order, &b.0)));
         // A template was checked when it was stored.

@@ -1,5 +1,6 @@
 //! Database errors, and whether a retry makes sense.
 
+use std::error::Error as _;
 use std::io;
 
 use contexture_session::{IdInvalid, StoreError, codec};
@@ -126,11 +127,8 @@ impl Failure {
 
 fn of_error(err: &tokio_postgres::Error) -> Remedy {
     let Some(code) = err.code() else {
-        return if err.is_closed() || io_error(err).is_some() {
-            Remedy::RetryAfterLoss
-        } else {
-            Remedy::None
-        };
+        let is_lost = err.is_closed() || err.source().is_some_and(|it| it.is::<io::Error>());
+        return if is_lost { Remedy::RetryAfterLoss } else { Remedy::None };
     };
     let refused = [
         SqlState::T_R_SERIALIZATION_FAILURE,
@@ -153,15 +151,11 @@ fn of_error(err: &tokio_postgres::Error) -> Remedy {
     }
 }
 
-fn io_error(err: &tokio_postgres::Error) -> Option<&io::Error> {
-    std::error::Error::source(err)?.downcast_ref()
-}
-
 /// Returns the database's message, without the values it may have quoted.
 pub(crate) fn describe(err: &tokio_postgres::Error) -> String {
     match err.as_db_error() {
         Some(said) => format!("{} ({})", said.message(), said.code().code()),
-        None => match std::error::Error::source(err) {
+        None => match err.source() {
             Some(source) => format!("{err}: {source}"),
             None => err.to_string(),
         },

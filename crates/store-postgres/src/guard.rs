@@ -102,12 +102,9 @@ impl Database {
             let Some(row) = row else {
                 let current_lease = self.current_lease(&client, key, guard).await?;
                 // Given back by the attempt that got no answer.
-                let is_done = matches!(guard, Guard::Release { .. }) && current_lease.is_released;
-                return if attempt == Attempt::AfterLoss && is_done {
-                    Ok(None)
-                } else {
-                    Err(refused(key, guard, current_lease))
-                };
+                let is_given_back = matches!(guard, Guard::Release { .. }) && current_lease.is_released;
+                let is_done = attempt == Attempt::AfterLoss && is_given_back;
+                return if is_done { Ok(None) } else { Err(refused(key, guard, current_lease)) };
             };
             Ok(held(guard, row.try_get(0)?))
         })
@@ -126,13 +123,8 @@ impl Database {
         let log = LogClient { database: self, client, key };
         let rows = log.query(&WHY.replace("{allowed}", ALLOWED), &[&params.owner, &params.fence]).await?;
         let row = rows.first().ok_or_else(|| StoreError::no_thread(&key.thread))?;
-        let is_released: Option<bool> = row.try_get(1)?;
-        let is_allowed: Option<bool> = row.try_get(2)?;
-        Ok(CurrentLease {
-            end: row.try_get(0)?,
-            is_released: is_released.unwrap_or(false),
-            is_allowed: is_allowed.unwrap_or(false),
-        })
+        let is = |column: usize| Ok::<_, Failure>(row.try_get::<_, Option<bool>>(column)?.unwrap_or(false));
+        Ok(CurrentLease { end: row.try_get(0)?, is_released: is(1)?, is_allowed: is(2)? })
     }
 }
 

@@ -1,6 +1,6 @@
-//! One log through one connection or transaction.
+//! One log, or one knowledge base, through one connection or transaction.
 
-use contexture_session::ThreadKey;
+use contexture_session::{BaseKey, ThreadKey};
 use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -8,24 +8,47 @@ use tokio_postgres::types::ToSql;
 use crate::database::Database;
 use crate::failure::Failure;
 
-/// One log through one connection or transaction.
+/// What a key names, through one connection or transaction.
 #[derive(Debug)]
-pub(crate) struct LogClient<'a, C> {
+pub(crate) struct KeyClient<'a, C, K> {
     pub(crate) database: &'a Database,
     pub(crate) client: &'a C,
-    pub(crate) key: &'a ThreadKey,
+    pub(crate) key: &'a K,
 }
 
-impl<C: GenericClient> LogClient<'_, C> {
-    /// Runs a statement whose first parameters are the tenant and the thread, and returns its rows.
+pub(crate) type LogClient<'a, C> = KeyClient<'a, C, ThreadKey>;
+pub(crate) type BaseClient<'a, C> = KeyClient<'a, C, BaseKey>;
+
+/// The key of rows.
+pub(crate) trait RowKey: Sync {
+    /// Returns the tenant, and the thread or the base.
+    fn names(&self) -> (&str, &str);
+}
+
+impl RowKey for ThreadKey {
+    fn names(&self) -> (&str, &str) {
+        (self.tenant.as_str(), self.thread.as_str())
+    }
+}
+
+impl RowKey for BaseKey {
+    fn names(&self) -> (&str, &str) {
+        (self.tenant.as_str(), self.base.as_str())
+    }
+}
+
+impl<C: GenericClient, K: RowKey> KeyClient<'_, C, K> {
+    /// Runs a statement whose first parameters are the names of the key, and returns its rows.
     pub(crate) async fn query(&self, text: &str, more: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Failure> {
-        let (tenant, thread) = (self.key.tenant.as_str(), self.key.thread.as_str());
-        let mut params: Vec<&(dyn ToSql + Sync)> = vec![&tenant, &thread];
+        let (tenant, name) = self.key.names();
+        let mut params: Vec<&(dyn ToSql + Sync)> = vec![&tenant, &name];
         params.extend(more);
         let statement = self.client.prepare_cached(&self.database.sql(text)).await?;
         Ok(self.client.query(&statement, &params).await?)
     }
+}
 
+impl<C: GenericClient> LogClient<'_, C> {
     /// Runs a statement whose parameters are the tenant and a list of names, and returns its rows.
     pub(crate) async fn query_names<T: ToSql + Sync>(
         &self,

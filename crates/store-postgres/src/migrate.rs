@@ -8,7 +8,7 @@
 //! before it begins, or sees the new version.
 
 use contexture_session::StoreError;
-use deadpool_postgres::{Client, GenericClient, Transaction};
+use deadpool_postgres::{Client, GenericClient};
 
 use crate::database::{Database, begin};
 use crate::failure::Failure;
@@ -43,8 +43,20 @@ impl Database {
 
     /// Refuses to write to tables that a newer program has changed.
     pub(crate) async fn check_current(&self, client: &impl GenericClient) -> Result<(), Failure> {
+        self.version(client).await.map(drop)
+    }
+
+    /// Returns the version of the tables, which this program must know.
+    async fn version(&self, client: &impl GenericClient) -> Result<usize, Failure> {
         let statement = client.prepare_cached(&self.sql(VERSION)).await?;
-        check_version(self, client.query_one(&statement, &[]).await?.try_get(0)?).map(drop)
+        let found: i32 = client.query_one(&statement, &[]).await?.try_get(0)?;
+        let found = usize::try_from(found).unwrap_or(0);
+        if found <= STEPS.len() {
+            return Ok(found);
+        }
+        let number = |version: usize| u32::try_from(version).unwrap_or(u32::MAX);
+        let place = format!("{} (schema {})", self.place, self.config.schema);
+        Err(StoreError::Newer { place, found: number(found), known: number(STEPS.len()) }.into())
     }
 }
 
@@ -60,7 +72,7 @@ pub(crate) async fn migrate(database: &Database, mut client: Client) -> Result<(
     transaction.execute(lock, &[&format!("contexture schema {}", database.config.schema)]).await?;
     transaction.batch_execute(&database.sql(SCHEMA)).await?;
     transaction.batch_execute(&database.sql(HALT)).await?;
-    let version = version_in(database, &transaction).await?;
+    let version = database.version(&transaction).await?;
     for (idx, step) in STEPS.iter().enumerate().skip(version) {
         transaction.batch_execute(&database.sql(step)).await?;
         let applied = i32::try_from(idx + 1).unwrap_or(i32::MAX);
@@ -91,23 +103,7 @@ async fn found_version(database: &Database, client: &Client) -> Result<usize, Fa
     if !row.try_get::<_, bool>(0)? {
         return Ok(0);
     }
-    let row = client.query_one(&database.sql(VERSION), &[]).await?;
-    check_version(database, row.try_get(0)?)
+    database.version(client).await
 }
 
 const VERSION: &str = "SELECT coalesce(max(version), 0) FROM {schema}.schema_version";
-
-async fn version_in(database: &Database, transaction: &Transaction<'_>) -> Result<usize, Failure> {
-    let row = transaction.query_one(&database.sql(VERSION), &[]).await?;
-    check_version(database, row.try_get(0)?)
-}
-
-fn check_version(database: &Database, found: i32) -> Result<usize, Failure> {
-    let found = usize::try_from(found).unwrap_or(0);
-    if found <= STEPS.len() {
-        return Ok(found);
-    }
-    let number = |version: usize| u32::try_from(version).unwrap_or(u32::MAX);
-    let place = format!("{} (schema {})", database.place, database.config.schema);
-    Err(StoreError::Newer { place, found: number(found), known: number(STEPS.len()) }.into())
-}

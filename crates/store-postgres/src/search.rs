@@ -18,8 +18,8 @@ use crate::numbers::{from_sql, seq_to_sql, to_sql};
 use crate::rows;
 
 /// The settings for searching the word index, until the end of the transaction: unlike other statements its plan
-/// depends on the words.
-const SETTINGS: &str = "\
+/// depends on the words. Searches of knowledge bases have the same.
+pub(crate) const SETTINGS: &str = "\
     SELECT set_config('enable_bitmapscan', 'on', true), set_config('plan_cache_mode', 'force_custom_plan', true)";
 
 const LOG: &str = "SELECT FROM {schema}.logs WHERE tenant = $1 AND thread = $2";

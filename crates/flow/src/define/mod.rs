@@ -7,7 +7,6 @@
 mod kind;
 mod node;
 mod read;
-mod references;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -67,5 +66,38 @@ impl FlowDefinition {
     pub fn to_json(&self) -> Value {
         // It is plain data: its maps have names as keys.
         serde_json::to_value(self).unwrap_or_default()
+    }
+
+    /// Lists the prompts that its nodes name, with the nodes.
+    pub fn prompts(&self) -> Vec<(&str, &str)> {
+        self.named(|kind| match kind {
+            NodeKind::LlmRequest(config) => vec![config.prompt.as_str()],
+            NodeKind::IntentRouter(config) => config.prompt.as_deref().into_iter().collect(),
+            _ => Vec::new(),
+        })
+    }
+
+    /// Lists the tools that its nodes name, with the nodes.
+    pub fn tools(&self) -> Vec<(&str, &str)> {
+        self.named(|kind| match kind {
+            NodeKind::Tools(config) => config.names.iter().map(String::as_str).collect(),
+            NodeKind::ToolCall(config) => vec![config.tool.as_str()],
+            _ => Vec::new(),
+        })
+    }
+
+    /// Lists the flows that its nodes name, with the nodes.
+    pub fn flows(&self) -> Vec<(&str, &str)> {
+        self.named(|kind| match kind {
+            NodeKind::SubFlow(config) => vec![config.flow.as_str()],
+            _ => Vec::new(),
+        })
+    }
+
+    fn named<'a>(&'a self, names: impl Fn(&'a NodeKind) -> Vec<&'a str>) -> Vec<(&'a str, &'a str)> {
+        let nodes = self.nodes.iter();
+        let each =
+            nodes.flat_map(|(id, node)| names(&node.kind).into_iter().map(move |it| (it, id.as_str())));
+        each.collect()
     }
 }

@@ -48,7 +48,7 @@ impl FlowDefinition {
 
 fn read(id: &str, document: &Value, faults: &mut Vec<FlowFault>) -> Option<FlowDefinition> {
     let Value::Object(map) = document else {
-        faults.push(invalid(format!("a flow is a map of fields, not {}", type_of(document))));
+        faults.push(FlowFault::invalid(format!("a flow is a map of fields, not {}", type_of(document))));
         return None;
     };
     for name in map.keys().filter(|it| !FIELDS.contains(&it.as_str())) {
@@ -73,7 +73,7 @@ fn nodes(value: Option<&Value>, faults: &mut Vec<FlowFault>) -> IndexMap<String,
         Some(Value::Object(map)) => map,
         Some(other) => {
             let message = format!("`nodes` is a map of names and nodes, not {}", type_of(other));
-            faults.push(invalid(message).at(["nodes"]));
+            faults.push(FlowFault::invalid(message).at(["nodes"]));
             &none
         }
     };
@@ -83,23 +83,20 @@ fn nodes(value: Option<&Value>, faults: &mut Vec<FlowFault>) -> IndexMap<String,
 fn node(id: &str, value: &Value, faults: &mut Vec<FlowFault>) -> Option<NodeDefinition> {
     let at = vec!["nodes".to_owned(), id.to_owned()];
     let Value::Object(map) = value else {
-        faults.push(invalid(format!("node `{id}` is a map of fields, not {}", type_of(value))).at(at));
+        faults.push(
+            FlowFault::invalid(format!("node `{id}` is a map of fields, not {}", type_of(value))).at(at),
+        );
         return None;
     };
     let Some(Value::String(kind)) = map.get("type") else {
-        faults.push(invalid(format!("node `{id}` has no `type`")).at(at).known(NodeKind::NAMES));
+        faults.push(FlowFault::invalid(format!("node `{id}` has no `type`")).at(at).known(NodeKind::NAMES));
         return None;
     };
     let config = map.iter().filter(|(name, _)| !COMMON.contains(&name.as_str()));
     let config = Value::Object(config.map(|(name, value)| (name.clone(), value.clone())).collect());
     let before = faults.len();
-    let kind = match NodeKind::read(kind, &config) {
-        Ok(kind) => Some(kind),
-        Err(fault) => {
-            faults.push(fault.within(&format!("node `{id}`"), &at));
-            None
-        }
-    };
+    let kind = NodeKind::read(kind, &config);
+    let kind = kind.map_err(|it| faults.push(it.within(&format!("node `{id}`"), &at))).ok();
     let mut fields = Fields { of: format!("node `{id}`: "), map, at, faults };
     let node = NodeDefinition {
         with: fields.each("with"),
@@ -111,10 +108,6 @@ fn node(id: &str, value: &Value, faults: &mut Vec<FlowFault>) -> Option<NodeDefi
         kind: kind?,
     };
     (faults.len() == before).then_some(node)
-}
-
-fn invalid(message: impl Into<String>) -> FlowFault {
-    FlowFault::new(ErrorCode::FlowInvalid, message)
 }
 
 fn unknown(name: &str, known: &[&str], at: &[&str]) -> FlowFault {
@@ -171,18 +164,12 @@ impl Fields<'_> {
     }
 
     fn value<T: DeserializeOwned>(&mut self, path: Vec<String>, value: &Value) -> Option<T> {
-        match typed(value) {
-            Ok(value) => Some(value),
-            Err(fault) => {
-                let at = [self.at.as_slice(), &path].concat();
-                self.faults.push(fault.within(&format!("{}`{}`", self.of, path.join(".")), &at));
-                None
-            }
-        }
+        let (part, at) = (format!("{}`{}`", self.of, path.join(".")), [self.at.as_slice(), &path].concat());
+        typed(value).map_err(|it| self.faults.push(it.within(&part, &at))).ok()
     }
 
     fn fault(&mut self, path: Vec<String>, message: String) {
-        self.faults.push(invalid(format!("{}{message}", self.of)).at(self.at.iter().chain(&path)));
+        self.faults.push(FlowFault::invalid(format!("{}{message}", self.of)).at(self.at.iter().chain(&path)));
     }
 }
 

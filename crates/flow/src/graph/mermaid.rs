@@ -33,10 +33,8 @@ pub fn mermaid(flow: &FlowDefinition) -> String {
     let mut out = "flowchart TD\n".to_owned();
     for (idx, node) in picture.boxes.iter().enumerate() {
         let (open, close) = brackets(node.family);
-        let about = match node.about == node.name {
-            true => String::new(),
-            false => format!("<br/>{}", escaped(&node.about)),
-        };
+        let about = Some(&node.about).filter(|it| **it != node.name);
+        let about = about.map(|it| format!("<br/>{}", escaped(it))).unwrap_or_default();
         let _ = writeln!(out, "    n{idx}{open}\"{}{about}\"{close}", escaped(&node.name));
     }
     for arrow in &picture.arrows {

@@ -77,12 +77,8 @@ pub(super) fn picture(flow: &FlowDefinition) -> Picture {
     let start = Node { name: START.to_owned(), about: inputs(flow), family: Family::Start };
     let own = flow.nodes.iter().map(|(id, node)| node_of(id, &node.kind, flow));
     let boxes: Vec<Node> = (!has_start).then_some(start).into_iter().chain(own).collect();
-    let mut idx_of = HashMap::new();
-    for (idx, shown) in boxes.iter().enumerate() {
-        // The implied start comes first. A definition that uses its name for another node is invalid, and shows that
-        // node.
-        idx_of.insert(shown.name.clone(), idx);
-    }
+    // The implied start comes first. A definition that uses its name for another node is invalid, and shows that node.
+    let idx_of = boxes.iter().enumerate().map(|(idx, it)| (it.name.clone(), idx)).collect();
     let edges = flow.edges.iter().filter_map(|text| arrow(text, &idx_of));
     let arrows = edges.chain(portals(flow, &idx_of)).collect();
     let cut = |it: Node| Node { name: shown(&it.name), about: shown(&it.about), ..it };
@@ -101,21 +97,15 @@ fn node_of(id: &str, kind: &NodeKind, flow: &FlowDefinition) -> Node {
         NodeKind::BlackboardWait(config) => config.board.clone(),
         _ => String::new(),
     };
-    let about = match detail.is_empty() {
-        true => kind.name().to_owned(),
-        false => format!("{}: {detail}", kind.name()),
-    };
+    let name = kind.name();
+    let about = if detail.is_empty() { name.to_owned() } else { format!("{name}: {detail}") };
     Node { name: id.to_owned(), about, family: Family::of(kind) }
 }
 
 /// Describes the input of a run.
 fn inputs(flow: &FlowDefinition) -> String {
-    match flow.inputs.is_empty() {
-        true => START.to_owned(),
-        false => {
-            format!("{START}: {}", flow.inputs.keys().map(String::as_str).collect::<Vec<_>>().join(", "))
-        }
-    }
+    let names: Vec<&str> = flow.inputs.keys().map(String::as_str).collect();
+    if names.is_empty() { START.to_owned() } else { format!("{START}: {}", names.join(", ")) }
 }
 
 fn arrow(text: &str, idx_of: &HashMap<String, usize>) -> Option<Arrow> {

@@ -62,18 +62,11 @@ pub(super) fn outline(family: Family, middle: Point, size: Size) -> String {
         format!("M{}Z", each.join("L"))
     };
     let rounded = |radius: f64| {
+        let (x1, x2, y1, y2) = (left + radius, right - radius, top + radius, bottom - radius);
+        let arc = format!("A{radius:.0},{radius:.0} 0 0 1");
         format!(
-            "M{:.0},{top:.0}H{:.0}A{radius:.0},{radius:.0} 0 0 1 {right:.0},{:.0}V{:.0}A{radius:.0},{radius:.0} 0 0 1 {:.0},{bottom:.0}\
-             H{:.0}A{radius:.0},{radius:.0} 0 0 1 {left:.0},{:.0}V{:.0}A{radius:.0},{radius:.0} 0 0 1 {:.0},{top:.0}Z",
-            left + radius,
-            right - radius,
-            top + radius,
-            bottom - radius,
-            right - radius,
-            left + radius,
-            bottom - radius,
-            top + radius,
-            left + radius,
+            "M{x1:.0},{top:.0}H{x2:.0}{arc} {right:.0},{y1:.0}V{y2:.0}{arc} {x2:.0},{bottom:.0}\
+             H{x1:.0}{arc} {left:.0},{y2:.0}V{y1:.0}{arc} {x1:.0},{top:.0}Z"
         )
     };
     match family {
@@ -94,11 +87,9 @@ pub(super) fn outline(family: Family, middle: Point, size: Size) -> String {
             (right - SLANT, bottom),
             (left + SLANT, bottom),
         ]),
-        Family::Flow => format!(
-            "{}M{:.0},{top:.0}V{bottom:.0}M{:.0},{top:.0}V{bottom:.0}",
-            rounded(4.0),
-            left + SLANT / 2.0,
-            right - SLANT / 2.0
-        ),
+        Family::Flow => {
+            let (x1, x2) = (left + SLANT / 2.0, right - SLANT / 2.0);
+            format!("{}M{x1:.0},{top:.0}V{bottom:.0}M{x2:.0},{top:.0}V{bottom:.0}", rounded(4.0))
+        }
     }
 }

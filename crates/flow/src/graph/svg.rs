@@ -130,12 +130,14 @@ fn draw(out: &mut String, node: &Node, middle: Point, size: Size) {
     let (name, about) = (escaped(&node.name), escaped(&node.about));
     let (x, y) = (middle.x, middle.y);
     let _ = writeln!(out, "<path class=\"{class}\" d=\"{outline}\"/>");
+    let mut text = |class: &str, y: f64, text: &str| {
+        let _ = writeln!(out, "<text class=\"{class}\" x=\"{x:.0}\" y=\"{y:.0}\">{text}</text>");
+    };
     if name == about {
-        let _ = writeln!(out, "<text class=\"name\" x=\"{x:.0}\" y=\"{:.0}\">{name}</text>", y + 5.0);
-        return;
+        return text("name", y + 5.0, &name);
     }
-    let _ = writeln!(out, "<text class=\"name\" x=\"{x:.0}\" y=\"{:.0}\">{name}</text>", y - 3.0);
-    let _ = writeln!(out, "<text class=\"about\" x=\"{x:.0}\" y=\"{:.0}\">{about}</text>", y + 13.0);
+    text("name", y - 3.0, &name);
+    text("about", y + 13.0, &about);
 }
 
 /// Returns how large the labels of a way are together.

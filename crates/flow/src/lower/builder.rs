@@ -34,18 +34,14 @@ pub struct FlowBuilder {
 impl Flow {
     /// Starts the making of a flow.
     pub fn builder(id: impl Into<String>) -> FlowBuilder {
-        FlowBuilder::new(id)
+        FlowBuilder {
+            definition: FlowDefinition { id: id.into(), ..FlowDefinition::default() },
+            ..FlowBuilder::default()
+        }
     }
 }
 
 impl FlowBuilder {
-    pub(crate) fn new(id: impl Into<String>) -> Self {
-        Self {
-            definition: FlowDefinition { id: id.into(), ..FlowDefinition::default() },
-            compile_inputs: CompileInputs::default(),
-        }
-    }
-
     /// Sets the description.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.definition.description = text.into();

@@ -8,6 +8,9 @@ use super::expand::Flat;
 use crate::node::flow::{AFTER, FlowNode, Input};
 use crate::{FlowFault, JoinPolicy, NodeKind, PortType};
 
+/// Faults with the indexes of their nodes.
+type NodeFaults = Vec<(usize, FlowFault)>;
+
 /// Checks the graph, and marks the nodes that run only when their outputs are pulled.
 pub(crate) fn check(mut nodes: Vec<FlowNode>, flat: &Flat, faults: &mut Vec<FlowFault>) -> Vec<FlowNode> {
     let mut found = missing(&nodes);
@@ -22,14 +25,10 @@ pub(crate) fn check(mut nodes: Vec<FlowNode>, flat: &Flat, faults: &mut Vec<Flow
     mark_asked(&mut nodes);
     found.extend(keeping(&mut nodes));
     found.extend(asked_twice(&nodes));
-    if found.is_empty() {
-        found.extend(unreachable(&nodes));
-    }
-    if found.is_empty() {
-        found.extend(starved(&nodes));
-    }
-    if found.is_empty() {
-        found.extend(cycle(&nodes));
+    for check in [unreachable, starved, cycle] {
+        if found.is_empty() {
+            found = check(&nodes);
+        }
     }
     for (idx, fault) in found {
         let at = nodes.get(idx).and_then(|it| flat.nodes.get(&*it.id)).map(|it| it.at.clone());
@@ -38,14 +37,11 @@ pub(crate) fn check(mut nodes: Vec<FlowNode>, flat: &Flat, faults: &mut Vec<Flow
     nodes
 }
 
-fn missing(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
+fn missing(nodes: &[FlowNode]) -> NodeFaults {
     let mut found = Vec::new();
     for (idx, node) in nodes.iter().enumerate() {
-        let lacks = node
-            .inputs
-            .iter()
-            .filter(|it| it.port.required && it.sources.is_empty() && it.constant.is_none());
-        for input in lacks {
+        let is_missing = |it: &&Input| it.port.required && it.sources.is_empty() && it.constant.is_none();
+        for input in node.inputs.iter().filter(is_missing) {
             let message = format!("node `{}`: nothing leads to input `{}`", node.id, input.port.name);
             let hint = format!("add an edge `… -> {}.{}`, or a constant in `with`", node.id, input.port.name);
             found.push((idx, FlowFault::new(ErrorCode::FlowMissingInput, message).hint(hint)));
@@ -111,14 +107,14 @@ fn mark_asked(nodes: &mut [FlowNode]) {
 }
 
 /// Makes thread inputs keep their value. The last value to arrive starts a node, so not all of its inputs may be kept.
-fn keeping(nodes: &mut [FlowNode]) -> Vec<(usize, FlowFault)> {
+fn keeping(nodes: &mut [FlowNode]) -> NodeFaults {
     let mut found = Vec::new();
     for (idx, node) in nodes.iter_mut().enumerate().filter(|(_, it)| !it.is_pulled) {
         let kept = node.inputs.iter().find(|it| it.keeps && it.port.name != AFTER);
         if let Some(input) = kept.filter(|_| node.traits.join == JoinPolicy::Any) {
             let message =
                 format!("node `{}` takes what comes first and can't keep `{}`", node.id, input.port.name);
-            found.push((idx, FlowFault::new(ErrorCode::FlowInvalid, message)));
+            found.push((idx, FlowFault::invalid(message)));
         }
         let others = node.inputs.iter().filter(|it| it.is_awaited() && it.port.of != PortType::Thread);
         let has_trigger = others.clone().any(|it| !it.keeps);
@@ -135,7 +131,7 @@ fn keeping(nodes: &mut [FlowNode]) -> Vec<(usize, FlowFault)> {
 }
 
 /// A node that pulls an input must have exactly one source to pull from.
-fn asked_twice(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
+fn asked_twice(nodes: &[FlowNode]) -> NodeFaults {
     let mut found = Vec::new();
     for (idx, node) in nodes.iter().enumerate() {
         let many = node.inputs.iter().filter(|it| (it.port.lazy || it.is_asked) && it.sources.len() > 1);
@@ -151,7 +147,7 @@ fn asked_twice(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
 }
 
 /// Finds nodes that nothing ever starts.
-fn unreachable(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
+fn unreachable(nodes: &[FlowNode]) -> NodeFaults {
     let mut reached: BTreeSet<usize> = BTreeSet::from([0]);
     let mut open = vec![0];
     while let Some(idx) = open.pop() {
@@ -175,7 +171,7 @@ fn unreachable(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
 
 /// Finds nodes that can't begin even once: what they wait for comes after them. Each is named with the input that it
 /// lacks; nodes that only come after such a node are not.
-fn starved(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
+fn starved(nodes: &[FlowNode]) -> NodeFaults {
     let mut starts = vec![false; nodes.len()];
     loop {
         let next = (0..nodes.len()).find(|idx| !starts[*idx] && can_start(nodes, *idx, &starts));
@@ -209,18 +205,14 @@ fn can_start(nodes: &[FlowNode], idx: usize, starts: &[bool]) -> bool {
 }
 
 /// Finds a loop that no pause is part of, or in which a node asks for its own output.
-fn cycle(nodes: &[FlowNode]) -> Option<(usize, FlowFault)> {
+fn cycle(nodes: &[FlowNode]) -> NodeFaults {
     let mut colours = vec![Colour::New; nodes.len()];
-    for start in 0..nodes.len() {
-        let mut path = Vec::new();
-        if let Some(circle) = walk(nodes, start, &mut colours, &mut path) {
-            let names: Vec<&str> = circle.iter().map(|it| &*nodes[*it].id).collect();
-            let message = format!("a loop never waits: {} -> {}", names.join(" -> "), names[0]);
-            let fault = FlowFault::new(ErrorCode::FlowCycle, message);
-            return Some((circle[0], fault.hint("let it go through a `user_input`")));
-        }
-    }
-    None
+    let circle = (0..nodes.len()).find_map(|start| walk(nodes, start, &mut colours));
+    let Some(circle) = circle else { return Vec::new() };
+    let names: Vec<&str> = circle.iter().map(|it| &*nodes[*it].id).collect();
+    let message = format!("a loop never waits: {} -> {}", names.join(" -> "), names[0]);
+    let fault = FlowFault::new(ErrorCode::FlowCycle, message).hint("let it go through a `user_input`");
+    vec![(circle[0], fault)]
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -231,17 +223,12 @@ enum Colour {
 }
 
 /// Walks depth first, without recursion; returns a circle if there is one.
-fn walk(
-    nodes: &[FlowNode],
-    start: usize,
-    colours: &mut [Colour],
-    path: &mut Vec<(usize, usize)>,
-) -> Option<Vec<usize>> {
+fn walk(nodes: &[FlowNode], start: usize, colours: &mut [Colour]) -> Option<Vec<usize>> {
     if colours[start] != Colour::New {
         return None;
     }
     colours[start] = Colour::Open;
-    path.push((start, 0));
+    let mut path = vec![(start, 0)];
     while let Some((idx, next)) = path.last_mut() {
         let target = nodes[*idx].outputs.iter().flat_map(|it| &it.targets).nth(*next).copied();
         *next += 1;

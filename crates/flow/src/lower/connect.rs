@@ -97,7 +97,7 @@ fn names(ports: &[Port], what: &str) -> Vec<FlowFault> {
     for (idx, port) in ports.iter().enumerate() {
         if !is_name(&port.name) {
             let shown: String = port.name.chars().take(40).collect();
-            faults.push(FlowFault::new(ErrorCode::FlowInvalid, format!("invalid {what} name `{shown}`")));
+            faults.push(FlowFault::invalid(format!("invalid {what} name `{shown}`")));
         } else if ports.iter().take(idx).any(|it| it.name == port.name) {
             let message = format!("two {what}s are called `{}`", port.name);
             faults.push(FlowFault::new(ErrorCode::DuplicateId, message));
@@ -122,11 +122,9 @@ fn with_constants(ports: Vec<Port>, node: &FlatNode, faults: &mut Vec<FlowFault>
         let checked = with.get(&port.name).map_or(Ok(()), check_depth);
         let checked = checked.and_then(|()| constant.as_ref().map_or(Ok(()), |it| it.check(&port.of)));
         if let Err(why) = checked {
-            let fault = FlowFault::new(
-                ErrorCode::FlowTypeMismatch,
-                format!("constant for input `{}`: {why}", port.name),
-            );
-            faults.push(fault.at(["with", port.name.as_str()]));
+            let message = format!("constant for input `{}`: {why}", port.name);
+            faults
+                .push(FlowFault::new(ErrorCode::FlowTypeMismatch, message).at(["with", port.name.as_str()]));
         }
         let keeps = node.definition.keep.contains(&port.name);
         inputs.push(Input { port, sources: Vec::new(), constant, keeps, is_asked: false });
@@ -149,7 +147,7 @@ fn connect_edge(edge: &FlatEdge, from: usize, to: usize, nodes: &mut [FlowNode])
     }
     if target.inputs[input].constant.is_some() {
         let message = format!("input `{name}` of `{}` has a constant in `with` already", target.id);
-        return Err(FlowFault::new(ErrorCode::FlowInvalid, message));
+        return Err(FlowFault::invalid(message));
     }
     if source.outputs[output].targets.contains(&(to, input)) {
         return Err(FlowFault::new(ErrorCode::DuplicateId, "duplicate edge"));

@@ -29,7 +29,7 @@ pub(super) const MAX_EDGES: usize = 50_000;
 pub(crate) struct Flat {
     pub(crate) nodes: IndexMap<String, FlatNode>,
     pub(crate) edges: Vec<FlatEdge>,
-    pub(crate) outputs: IndexMap<String, Endpoint>,
+    pub(crate) outputs: Endpoints,
     pub(crate) n_scopes: usize,
     /// The flows that were put in.
     pub(crate) subs: BTreeMap<String, Arc<FlowDefinition>>,
@@ -68,9 +68,7 @@ pub(crate) fn expand(
     faults: &mut Vec<FlowFault>,
 ) -> Flat {
     let mut expansion = Expansion { flat: Flat::default(), compile_inputs, faults, chain: Vec::new() };
-    let root = FlowPosition { prefix: String::new(), gate: None, outer: None };
-    let outputs = expansion.flow(definition, &root);
-    expansion.flat.outputs = outputs;
+    expansion.flat.outputs = expansion.flow(definition, &FlowPosition::default());
     expansion.flat
 }
 
@@ -83,6 +81,7 @@ pub(super) struct Expansion<'a> {
 }
 
 /// The position of a flow within the whole.
+#[derive(Default)]
 pub(super) struct FlowPosition {
     /// The prefix of its node names.
     prefix: String,
@@ -102,20 +101,22 @@ impl FlowPosition {
     }
 }
 
+/// What comes out of a flow: where from, by name.
+pub(super) type Endpoints = IndexMap<String, Endpoint>;
+
+/// The nodes of a flow, by name.
+pub(super) type Locals<'a> = BTreeMap<&'a str, Local>;
+
 /// What a node name refers to.
 pub(super) enum Local {
     Node(String),
-    Sub { gate: String, outputs: IndexMap<String, Endpoint> },
+    Sub { gate: String, outputs: Endpoints },
     Portal(String),
 }
 
 impl Expansion<'_> {
     /// Adds a flow; returns where its outputs come from.
-    pub(super) fn flow(
-        &mut self,
-        flow: &FlowDefinition,
-        position: &FlowPosition,
-    ) -> IndexMap<String, Endpoint> {
+    pub(super) fn flow(&mut self, flow: &FlowDefinition, position: &FlowPosition) -> Endpoints {
         self.chain.push(flow.id.clone());
         let scope = self.flat.n_scopes;
         self.flat.n_scopes += 1;
@@ -137,13 +138,13 @@ impl Expansion<'_> {
         flow: &'f FlowDefinition,
         position: &FlowPosition,
         scope: usize,
-        locals: &mut BTreeMap<&'f str, Local>,
+        locals: &mut Locals<'f>,
     ) {
         let mut own = flow.nodes.iter().filter(|(_, it)| it.kind == NodeKind::Start);
         let (id, declared) = own.next().map_or((START, None), |(id, node)| (id.as_str(), Some(node)));
         if let Some((second, _)) = own.next() {
             let message = format!("a flow has one start, not two: `{id}` and `{second}`");
-            self.fault(FlowFault::new(ErrorCode::FlowInvalid, message), position.at(&["nodes", second]));
+            self.fault(FlowFault::invalid(message), position.at(&["nodes", second]));
         }
         let (name, definition, outer) = match &position.gate {
             Some((gate, definition, outer)) => (gate.clone(), definition.clone(), *outer),
@@ -166,7 +167,7 @@ impl Expansion<'_> {
         let at = position.at(&["nodes", id]);
         if !edge::is_name(id) {
             let shown: String = id.chars().take(40).collect();
-            let fault = FlowFault::new(ErrorCode::FlowInvalid, format!("invalid node name `{shown}`"));
+            let fault = FlowFault::invalid(format!("invalid node name `{shown}`"));
             return self.refuse(fault.hint("letters, digits, `_` and `-`, at most 64"), at);
         }
         if position.id(id).len() > MAX_NAME {
@@ -179,7 +180,7 @@ impl Expansion<'_> {
             && let Some(field) = treatment(node)
         {
             let message = format!("node `{id}`: `{field}` says nothing about a `{}`", node.kind.name());
-            let fault = FlowFault::new(ErrorCode::FlowInvalid, message);
+            let fault = FlowFault::invalid(message);
             let at = at.iter().cloned().chain([field.to_owned()]).collect();
             self.fault(fault.hint("give it to the nodes that do the work"), at);
         }
@@ -191,14 +192,8 @@ impl Expansion<'_> {
             NodeKind::SubFlow(sub) => {
                 let outer = position.outer.clone().unwrap_or(at);
                 let gate = (position.id(id), node.clone(), scope);
-                self.sub_flow(
-                    &sub.flow,
-                    &FlowPosition {
-                        prefix: position.id(&format!("{id}/")),
-                        gate: Some(gate),
-                        outer: Some(outer),
-                    },
-                )
+                let prefix = position.id(&format!("{id}/"));
+                self.sub_flow(&sub.flow, &FlowPosition { prefix, gate: Some(gate), outer: Some(outer) })
             }
             _ => {
                 let name = position.id(id);
@@ -220,10 +215,8 @@ impl Expansion<'_> {
         };
         if self.chain.iter().any(|it| it == id) {
             let circle = self.chain.iter().map(String::as_str).chain([id]).collect::<Vec<_>>().join(" -> ");
-            return self.refuse(
-                FlowFault::new(ErrorCode::FlowCircular, format!("a flow contains itself: {circle}")),
-                at,
-            );
+            let message = format!("a flow contains itself: {circle}");
+            return self.refuse(FlowFault::new(ErrorCode::FlowCircular, message), at);
         }
         if self.chain.len() >= MAX_DEPTH || self.flat.nodes.len() + flow.nodes.len() > MAX_NODES {
             let message = format!(

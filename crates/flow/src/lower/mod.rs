@@ -62,11 +62,10 @@ pub fn lower(definition: &FlowDefinition, compile_inputs: &CompileInputs) -> Res
     if !faults.is_empty() {
         return Err(invalid(faults));
     }
-    let subs = flat.subs;
     let mut flow = Lowered {
         name: Arc::from(definition.id.as_str()),
         definition: definition.clone(),
-        subs,
+        subs: flat.subs,
         fingerprint: String::new(),
         by_id: nodes.iter().enumerate().map(|(idx, it)| (Arc::clone(&it.id), idx)).collect(),
         nodes,

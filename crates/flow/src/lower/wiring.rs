@@ -1,21 +1,13 @@
 //! Resolves the ends of edges once sub-flows and portals are removed.
 
-use std::collections::BTreeMap;
-
 use contexture_message::ErrorCode;
-use indexmap::IndexMap;
 
 use super::edge::{self, Endpoint};
-use super::expand::{Expansion, FlatEdge, FlowPosition, Local, MAX_EDGES};
+use super::expand::{Endpoints, Expansion, FlatEdge, FlowPosition, Local, Locals, MAX_EDGES};
 use crate::{FlowDefinition, FlowFault, NodeKind};
 
 impl Expansion<'_> {
-    pub(super) fn edges(
-        &mut self,
-        flow: &FlowDefinition,
-        position: &FlowPosition,
-        locals: &BTreeMap<&str, Local>,
-    ) {
+    pub(super) fn edges(&mut self, flow: &FlowDefinition, position: &FlowPosition, locals: &Locals<'_>) {
         let mut edges = Vec::new();
         for (idx, text) in flow.edges.iter().enumerate() {
             let at = position.at(&["edges", &idx.to_string()]);
@@ -31,15 +23,10 @@ impl Expansion<'_> {
                 Err(fault) => self.fault(fault, at),
             }
         }
-        let portals: Vec<&String> = locals
-            .values()
-            .filter_map(|it| match it {
-                Local::Portal(name) => Some(name),
-                _ => None,
-            })
-            .collect();
-        for portal in portals {
-            edges = self.without_portal(portal, edges, flow, position);
+        for local in locals.values() {
+            if let Local::Portal(portal) = local {
+                edges = self.without_portal(portal, edges, flow, position);
+            }
         }
         if self.flat.edges.len() + edges.len() > MAX_EDGES {
             return self.fault(too_many_edges(), position.at(&["edges"]));
@@ -93,26 +80,21 @@ impl Expansion<'_> {
         &mut self,
         flow: &FlowDefinition,
         position: &FlowPosition,
-        locals: &BTreeMap<&str, Local>,
-    ) -> IndexMap<String, Endpoint> {
-        let mut outputs = IndexMap::new();
+        locals: &Locals<'_>,
+    ) -> Endpoints {
+        let mut outputs = Endpoints::new();
         for (name, text) in &flow.outputs {
             let at = position.at(&["outputs", name]);
-            if edge::end(text).is_some_and(|it| is_broken(&it, flow, locals)) {
+            let end = edge::end(text);
+            if end.as_ref().is_some_and(|it| is_broken(it, flow, locals)) {
                 continue;
             }
-            let wrong = || {
-                FlowFault::new(
-                    ErrorCode::FlowEdgeInvalid,
-                    format!("output `{name}`: `{text}` is not a `node.port`"),
-                )
-            };
-            let end = edge::end(text).ok_or_else(wrong).and_then(|end| self.source(&end, locals));
-            match end {
+            let invalid = |message: String| FlowFault::new(ErrorCode::FlowEdgeInvalid, message);
+            let wrong = || invalid(format!("output `{name}`: `{text}` is not a `node.port`"));
+            match end.ok_or_else(wrong).and_then(|end| self.source(&end, locals)) {
                 Ok(end) if end.node.contains("portal:") => {
-                    let message =
-                        format!("output `{name}` comes out of a portal: name the port that leads into it");
-                    self.fault(FlowFault::new(ErrorCode::FlowEdgeInvalid, message), at);
+                    let why = "comes out of a portal: name the port that leads into it";
+                    self.fault(invalid(format!("output `{name}` {why}")), at);
                 }
                 Ok(end) => _ = outputs.insert(name.clone(), end),
                 Err(fault) => self.fault(fault, at),
@@ -122,7 +104,7 @@ impl Expansion<'_> {
     }
 
     /// Finds where an edge really comes from.
-    fn source(&self, end: &Endpoint, locals: &BTreeMap<&str, Local>) -> Result<Endpoint, FlowFault> {
+    fn source(&self, end: &Endpoint, locals: &Locals<'_>) -> Result<Endpoint, FlowFault> {
         match local(end, locals)? {
             Local::Node(node) => Ok(Endpoint { node: node.clone(), port: end.port.clone() }),
             Local::Portal(portal) => Ok(Endpoint { node: portal.clone(), port: None }),
@@ -139,7 +121,7 @@ impl Expansion<'_> {
     }
 
     /// Finds where an edge really leads.
-    fn target(&self, end: &Endpoint, locals: &BTreeMap<&str, Local>) -> Result<Endpoint, FlowFault> {
+    fn target(&self, end: &Endpoint, locals: &Locals<'_>) -> Result<Endpoint, FlowFault> {
         let node = match local(end, locals)? {
             Local::Node(node) | Local::Portal(node) | Local::Sub { gate: node, .. } => node.clone(),
         };
@@ -148,18 +130,16 @@ impl Expansion<'_> {
 }
 
 fn too_many_edges() -> FlowFault {
-    FlowFault::new(
-        ErrorCode::FlowTooLarge,
-        format!("there are more than {MAX_EDGES} edges, with those through portals"),
-    )
+    let message = format!("there are more than {MAX_EDGES} edges, with those through portals");
+    FlowFault::new(ErrorCode::FlowTooLarge, message)
 }
 
 /// Whether an edge leads to a node whose fault was already reported.
-fn is_broken(end: &Endpoint, flow: &FlowDefinition, locals: &BTreeMap<&str, Local>) -> bool {
+fn is_broken(end: &Endpoint, flow: &FlowDefinition, locals: &Locals<'_>) -> bool {
     flow.nodes.contains_key(&end.node) && !locals.contains_key(end.node.as_str())
 }
 
-fn local<'a>(end: &Endpoint, locals: &'a BTreeMap<&str, Local>) -> Result<&'a Local, FlowFault> {
+fn local<'a>(end: &Endpoint, locals: &'a Locals<'_>) -> Result<&'a Local, FlowFault> {
     locals.get(end.node.as_str()).ok_or_else(|| {
         let message = format!("there is no node `{}`", end.node);
         FlowFault::new(ErrorCode::FlowUnknownNode, message).known(locals.keys())

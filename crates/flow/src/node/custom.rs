@@ -66,10 +66,11 @@ impl Nodes {
     #[must_use]
     pub fn add(self, name: impl Into<String>, node: impl Node) -> Self {
         let node: Arc<dyn Node> = Arc::new(node);
-        self.insert(name.into(), move |config| match config {
+        let make = move |config: &Value| match config {
             Value::Null => Ok(Arc::clone(&node)),
             _ => Err("it takes no `config`".to_owned()),
-        })
+        };
+        self.insert(name.into(), Arc::new(make))
     }
 
     /// Adds a node that is built from the flow's `config` (null if there is none); the constructor may reject it.
@@ -79,15 +80,11 @@ impl Nodes {
         name: impl Into<String>,
         make: impl Fn(&Value) -> Result<N, String> + Send + Sync + 'static,
     ) -> Self {
-        self.insert(name.into(), move |config| make(config).map(|it| Arc::new(it) as Arc<dyn Node>))
+        self.insert(name.into(), Arc::new(move |config| Ok(Arc::new(make(config)?) as Arc<dyn Node>)))
     }
 
-    fn insert(
-        mut self,
-        name: String,
-        make: impl Fn(&Value) -> Result<Arc<dyn Node>, String> + Send + Sync + 'static,
-    ) -> Self {
-        self.0.insert(name, Arc::new(make));
+    fn insert(mut self, name: String, make: Maker) -> Self {
+        self.0.insert(name, make);
         self
     }
 
@@ -99,7 +96,7 @@ impl Nodes {
             FlowFault::new(ErrorCode::FlowUnknownType, message).at(["name"]).known(known)
         };
         let make = self.0.get(&config.name).ok_or_else(unknown)?;
-        make(&config.config).map_err(|why| FlowFault::new(ErrorCode::FlowInvalid, why).at(["config"]))
+        make(&config.config).map_err(|why| FlowFault::invalid(why).at(["config"]))
     }
 }
 

@@ -130,16 +130,6 @@ impl Flow {
         self.idx_of(node).and_then(|idx| self.node(idx)).map(|it| it.definition.kind.name())
     }
 
-    /// Lists the prompts that its nodes name, with the nodes.
-    pub fn prompts(&self) -> Vec<(&str, &str)> {
-        self.0.definition.prompts()
-    }
-
-    /// Lists the tools that its nodes name, with the nodes.
-    pub fn tools(&self) -> Vec<(&str, &str)> {
-        self.0.definition.tools()
-    }
-
     /// Returns warnings about a valid flow.
     ///
     /// ```

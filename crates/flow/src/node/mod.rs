@@ -3,9 +3,7 @@
 pub(crate) mod custom;
 pub(crate) mod flow;
 pub(crate) mod library;
-pub(crate) mod services;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,8 +13,8 @@ use contexture_session::{Snapshot, Thread};
 use futures::channel::mpsc::UnboundedSender;
 use serde_json::Value;
 
-use self::services::Services;
-use crate::{Answer, JoinPolicy, NodeError, Port, PortValue, RunId, Step, TurnRef};
+use self::library::Services;
+use crate::{Answer, JoinPolicy, NodeError, Port, PortValues, RunId, Step, TurnRef};
 
 /// A node: which ports it has, and what it does.
 ///
@@ -112,7 +110,7 @@ pub struct NodeContext {
     /// How often it was tried this time, from 1.
     pub attempt: u32,
     /// The inputs, by port.
-    pub inputs: Arc<BTreeMap<String, PortValue>>,
+    pub inputs: Arc<PortValues>,
     /// The thread that it works on: the one its input `thread` names, or the main one.
     pub thread: Thread,
     /// The thread as it was when the node began.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_compose::BoxFuture;
-use contexture_message::ErrorCode;
 use contexture_template::Condition;
 use futures::FutureExt as _;
 
@@ -78,9 +77,7 @@ impl Node for BlackboardWaitNode {
             futures::select_biased! {
                 value = self.wait(&cx).fuse() => Ok(Step::done([("board", value?)])),
                 () = late.fuse() => Ok(Step::done([("timeout", PortValue::data(true))])),
-                () = cancel.cancelled_owned().fuse() => {
-                    Err(NodeError::new(ErrorCode::Cancelled, "the run was cancelled"))
-                }
+                () = cancel.cancelled_owned().fuse() => Err(NodeError::cancelled()),
             }
         })
     }

@@ -17,17 +17,13 @@ const VALUE: &str = "value";
 impl CacheConfig {
     fn document_key(&self, cx: &NodeContext) -> DocumentKey {
         let key = cx.data("key").unwrap_or(&Value::Null).to_string();
-        let run = match self.scope {
-            CacheScope::Run => cx.run.name(),
-            CacheScope::Session | CacheScope::Tenant => "",
+        let (session, run) = match self.scope {
+            CacheScope::Run => (Some(cx.run.session().clone()), cx.run.name()),
+            CacheScope::Session => (Some(cx.run.session().clone()), ""),
+            CacheScope::Tenant => (None, ""),
         };
         let name = digest(&[&cx.flow, &cx.node, run, &key]);
-        match self.scope {
-            CacheScope::Tenant => DocumentKey::of_tenant(&cx.services.tenant, CACHE, name),
-            CacheScope::Session | CacheScope::Run => {
-                DocumentKey::of_session(&cx.services.tenant, cx.run.session(), CACHE, name)
-            }
-        }
+        DocumentKey { session, ..DocumentKey::of_tenant(&cx.services.tenant, CACHE, name) }
     }
 
     async fn remembered(&self, cx: &NodeContext) -> Result<Option<Value>, NodeError> {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use contexture_compose::BoxFuture;
-use contexture_message::ErrorCode;
 use contexture_template::Condition;
 use serde_json::Value;
 
@@ -34,8 +33,7 @@ impl BranchNode {
             }
         }
         if config.cases.is_empty() {
-            faults
-                .push(FlowFault::new(ErrorCode::FlowInvalid, "a branch has at least one case").at(["cases"]));
+            faults.push(FlowFault::invalid("a branch has at least one case").at(["cases"]));
         }
         let value = Port::new(VALUE, PortType::ANY).required();
         let inputs = std::iter::once(value).chain(declared(&config.inputs)).collect();
@@ -96,9 +94,7 @@ pub(crate) struct JoinNode {
 impl JoinNode {
     pub(crate) fn new(config: &JoinConfig) -> Result<Self, Vec<FlowFault>> {
         if config.inputs.is_empty() {
-            return Err(vec![
-                FlowFault::new(ErrorCode::FlowInvalid, "a join has at least one input").at(["inputs"]),
-            ]);
+            return Err(vec![FlowFault::invalid("a join has at least one input").at(["inputs"])]);
         }
         let inputs = declared(&config.inputs).map(Port::required).collect();
         Ok(Self { inputs, policy: config.policy })

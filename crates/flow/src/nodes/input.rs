@@ -50,12 +50,8 @@ impl Node for UserInputNode {
         Box::pin(async move {
             let Some(answer) = &cx.answer else {
                 let (message, schema) = (Scope::of(&cx).render(&self.message)?, self.value.to_schema());
-                return Ok(Step::Wait(Question {
-                    kind: QuestionKind::Input,
-                    message,
-                    schema,
-                    about: Value::Null,
-                }));
+                let (kind, about) = (QuestionKind::Input, Value::Null);
+                return Ok(Step::Wait(Question { kind, message, schema, about }));
             };
             if self.append.unwrap_or_else(|| cx.inputs.contains_key("thread")) {
                 let text = match &answer.value {

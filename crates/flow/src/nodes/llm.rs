@@ -13,8 +13,8 @@ use contexture_template::Template;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-use super::approval::{self, decision};
 use super::text::{Scope, template};
+use super::tools::{asked, decision};
 use crate::{
     FlowFault, JsonType, LlmConfig, Node, NodeContext, NodeError, Port, PortType, PortValue, Step, Traits,
     TurnRef,
@@ -123,7 +123,7 @@ impl LlmNode {
             NodeError::new(ErrorCode::TurnUnfinished, message)
         })?;
         let about = json!({"approval": next.id, "tool": next.tool, "arguments": next.arguments});
-        Ok(Step::Wait(approval::asked(&next.tool, about)))
+        Ok(Step::Wait(asked(&next.tool, about)))
     }
 }
 

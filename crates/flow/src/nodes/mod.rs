@@ -1,6 +1,5 @@
 //! The nodes: one file a kind, or a few that belong together.
 
-mod approval;
 mod blackboard;
 mod cache;
 mod control;
@@ -13,8 +12,6 @@ mod threads;
 mod tools;
 
 use std::sync::Arc;
-
-use contexture_message::ErrorCode;
 
 use crate::{FlowFault, Node, NodeKind, Nodes};
 
@@ -40,7 +37,7 @@ pub(crate) fn make(kind: &NodeKind, custom: &Nodes) -> Result<Arc<dyn Node>, Vec
         NodeKind::Custom(config) => custom.make(config).map_err(|it| vec![it])?,
         // These were taken out when the flow was expanded.
         NodeKind::Start | NodeKind::SubFlow(_) | NodeKind::PortalIn(_) | NodeKind::PortalOut(_) => {
-            return Err(vec![FlowFault::new(ErrorCode::FlowInvalid, "it is not a standalone node")]);
+            return Err(vec![FlowFault::invalid("it is not a standalone node")]);
         }
     })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use contexture_agent::{AgentError, RunRequest, RunSpec};
 use contexture_compose::{BoxFuture, Prompt, Schema, Text};
-use contexture_message::{ErrorCode, Message};
+use contexture_message::Message;
 use serde_json::{Value, json};
 
 use super::llm::{call_scope, prompt_by_id};
@@ -26,11 +26,10 @@ pub(crate) struct IntentNode {
 impl IntentNode {
     pub(crate) fn new(config: &IntentConfig) -> Result<Self, Vec<FlowFault>> {
         if config.intents.is_empty() {
-            let fault = FlowFault::new(ErrorCode::FlowInvalid, "a router has at least one intent");
-            return Err(vec![fault.at(["intents"])]);
+            return Err(vec![FlowFault::invalid("a router has at least one intent").at(["intents"])]);
         }
-        let own = built_in(config)
-            .map_err(|err| vec![FlowFault::new(ErrorCode::FlowInvalid, err.to_string()).at(["intents"])])?;
+        let unusable = |err: Box<dyn std::error::Error>| FlowFault::invalid(err.to_string()).at(["intents"]);
+        let own = built_in(config).map_err(|err| vec![unusable(err)])?;
         Ok(Self { config: config.clone(), own })
     }
 

@@ -98,10 +98,8 @@ impl Node for TransformNode {
             let value = match self.output.json {
                 JsonType::String => Value::String(text),
                 _ => serde_json::from_str(&text).map_err(|err| {
-                    NodeError::new(
-                        "transform_invalid",
-                        format!("the template's output is not valid JSON: {err}"),
-                    )
+                    let message = format!("the template's output is not valid JSON: {err}");
+                    NodeError::new("transform_invalid", message)
                 })?,
             };
             Ok(Step::done([("value", PortValue::data(value))]))

@@ -21,14 +21,13 @@ pub(crate) struct NewThreadNode {
 
 impl NewThreadNode {
     pub(crate) fn new(config: &NewThreadConfig) -> Result<Self, Vec<FlowFault>> {
-        let Some(named) = &config.model else { return Ok(Self { config: config.clone(), model: None }) };
-        let (provider, model) = named.split_once('/').ok_or_else(|| {
-            vec![
-                FlowFault::new(ErrorCode::FlowInvalid, format!("`{named}` is not a `provider/model`"))
-                    .at(["model"]),
-            ]
-        })?;
-        let model = Some(ModelChoice { provider: provider.to_owned(), model: model.to_owned() });
+        let choice = |named: &String| match named.split_once('/') {
+            Some((provider, model)) => {
+                Ok(ModelChoice { provider: provider.to_owned(), model: model.to_owned() })
+            }
+            None => Err(FlowFault::invalid(format!("`{named}` is not a `provider/model`")).at(["model"])),
+        };
+        let model = config.model.as_ref().map(choice).transpose().map_err(|it| vec![it])?;
         Ok(Self { config: config.clone(), model })
     }
 }

@@ -1,4 +1,5 @@
-//! Tools: `tools` names them for model calls, `tool_call` runs one without a model.
+//! Tools: `tools` names them for model calls, `tool_call` runs one without a model. Also how a node asks whether a tool
+//! may be called.
 
 use std::sync::Arc;
 
@@ -6,9 +7,9 @@ use contexture_agent::{ToolCallError, ToolRequest, Verdict};
 use contexture_compose::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use super::approval::{asked, decision};
 use crate::{
-    Node, NodeContext, NodeError, Port, PortType, PortValue, Step, ToolCallConfig, ToolsConfig, Traits,
+    Node, NodeContext, NodeError, Port, PortType, PortValue, Question, QuestionKind, Step, ToolCallConfig,
+    ToolsConfig, Traits,
 };
 
 impl Node for ToolsConfig {
@@ -29,9 +30,11 @@ impl ToolCallConfig {
     async fn call(&self, cx: &NodeContext) -> Result<Step, NodeError> {
         let arguments = cx.data("arguments").cloned().unwrap_or_else(|| Value::Object(Map::new()));
         let agent = &cx.services.agent;
-        let approved = match &cx.answer {
-            Some(answer) => self.approved(decision(&answer.value))?,
-            None => false,
+        let approved = match cx.answer.as_ref().map(|it| decision(&it.value)) {
+            Some(Verdict::Deny { reason }) => {
+                return Err(ToolCallError::Denied { tool: self.tool.clone(), reason }.into());
+            }
+            verdict => verdict.is_some(),
         };
         if !approved && agent.needs_approval(&self.tool, &arguments)? {
             let about = json!({"tool": self.tool, "arguments": arguments});
@@ -46,13 +49,6 @@ impl ToolCallConfig {
         };
         let value = agent.call(&cx.thread, request).await?;
         Ok(Step::done([("result", PortValue::data(value))]))
-    }
-
-    fn approved(&self, verdict: Verdict) -> Result<bool, NodeError> {
-        match verdict {
-            Verdict::Approve => Ok(true),
-            Verdict::Deny { reason } => Err(ToolCallError::Denied { tool: self.tool.clone(), reason }.into()),
-        }
     }
 }
 
@@ -72,5 +68,24 @@ impl Node for ToolCallConfig {
 
     fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
         Box::pin(async move { self.call(&cx).await })
+    }
+}
+
+/// Returns the question whether a tool may be called.
+pub(crate) fn asked(tool: &str, about: Value) -> Question {
+    let schema = json!({
+        "type": "object",
+        "properties": {"approve": {"type": "boolean"}, "reason": {"type": "string"}},
+        "required": ["approve"],
+        "additionalProperties": false,
+    });
+    Question { kind: QuestionKind::Approval, message: format!("May `{tool}` be called?"), schema, about }
+}
+
+/// Parses an answer to the question. Anything but a clear yes is a no.
+pub(crate) fn decision(answer: &Value) -> Verdict {
+    match answer["approve"].as_bool() {
+        Some(true) => Verdict::Approve,
+        _ => Verdict::Deny { reason: answer["reason"].as_str().map(str::to_owned) },
     }
 }

@@ -136,10 +136,7 @@ impl DataType {
 /// Returns the first reason why a value does not fit a schema.
 pub(crate) fn fits(schema: &Value, value: &Value) -> Result<(), String> {
     let validator = SchemaValidator::new(schema).map_err(|err| err.to_string())?;
-    match validator.faults(value).into_iter().next() {
-        Some(fault) => Err(fault.message),
-        None => Ok(()),
-    }
+    validator.faults(value).into_iter().next().map_or(Ok(()), |it| Err(it.message))
 }
 
 /// Returns the name of a value's type.

@@ -3,6 +3,7 @@
 //! A thread's content can't be expressed here: a node returns data, names of threads and names of tools, so it can't
 //! overwrite a thread by returning something.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_session::ThreadId;
@@ -24,6 +25,9 @@ pub enum PortValue {
     /// The names of tools.
     Tools(Vec<String>),
 }
+
+/// The inputs or outputs of a node, by port.
+pub type PortValues = BTreeMap<String, PortValue>;
 
 impl PortValue {
     /// Returns the value as JSON.

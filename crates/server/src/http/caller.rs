@@ -19,10 +19,10 @@ pub struct Caller {
 impl Caller {
     /// Refuses callers without admin rights.
     pub(crate) fn check_admin(&self) -> Result<(), Problem> {
-        match self.admin {
-            true => Ok(()),
-            false => Err(Problem::new(ErrorCode::Forbidden, "this needs an administrator's key")
-                .hint("`contexture keys create --admin` makes one")),
+        if self.admin {
+            return Ok(());
         }
+        let problem = Problem::new(ErrorCode::Forbidden, "this needs an administrator's key");
+        Err(problem.hint("`contexture keys create --admin` makes one"))
     }
 }

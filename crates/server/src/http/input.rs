@@ -1,9 +1,14 @@
 //! Request extractors: bodies, paths and queries, with a problem document for invalid input.
 
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use contexture_message::{ErrorCode, JsonFault, json_fault};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -49,31 +54,29 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
     // Serde would read a list as the fields of the object in order, which is never intended.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
-        return Err(Problem::new(
-            ErrorCode::BodyInvalid,
-            "the body can't be read: it is a list, not an object",
-        ));
+        return Err(unreadable("it is a list, not an object"));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|err| {
         let path = err.path().to_string();
-        let problem =
-            Problem::new(ErrorCode::BodyInvalid, format!("the body can't be read: {}", err.inner()));
+        let problem = unreadable(err.inner());
         if path == "." { problem } else { problem.at(path) }
     })?;
-    json.end()
-        .map_err(|err| Problem::new(ErrorCode::BodyInvalid, format!("the body can't be read: {err}")))?;
+    json.end().map_err(unreadable)?;
     match std::str::from_utf8(bytes).ok().and_then(json_fault) {
         Some(fault) => Err(ambiguous(&fault)),
         None => Ok(value),
     }
 }
 
+fn unreadable(why: impl Display) -> Problem {
+    Problem::new(ErrorCode::BodyInvalid, format!("the body can't be read: {why}"))
+}
+
 /// A fault that a parser would silently ignore, with its location.
 fn ambiguous(fault: &JsonFault) -> Problem {
     let JsonFault { path, line, column, .. } = fault;
-    let text = format!("the body can't be read: {fault} at line {line} column {column}");
-    let problem = Problem::new(ErrorCode::BodyInvalid, text);
+    let problem = unreadable(format_args!("{fault} at line {line} column {column}"));
     if path.is_empty() { problem } else { problem.at(path.as_str()) }
 }
 
@@ -166,9 +169,61 @@ pub(crate) fn segment(name: &str) -> String {
         .collect()
 }
 
+/// Checks that a number of the body is in its range.
+pub(crate) fn in_range<N: PartialOrd + Display>(
+    name: &str,
+    number: N,
+    range: RangeInclusive<N>,
+) -> Result<N, Problem> {
+    if range.contains(&number) {
+        return Ok(number);
+    }
+    let (least, most) = range.into_inner();
+    Err(Problem::in_body(name, format!("`{name}` is {number}; it goes from {least} to {most}")))
+}
+
 /// Returns the beginning of a text from outside, to quote it.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().take(100).collect()
+}
+
+/// The largest integer that every JSON parser reads exactly.
+const MAX_VERSION: u64 = 9_007_199_254_740_991;
+
+/// The version of something that a writer has read. One that not every JSON parser reads exactly is refused.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "u64")]
+pub(crate) struct Version(u64);
+
+impl TryFrom<u64> for Version {
+    type Error = String;
+
+    fn try_from(version: u64) -> Result<Self, String> {
+        match version {
+            0..=MAX_VERSION => Ok(Self(version)),
+            _ => Err(format!("{version} is no version: the largest is {MAX_VERSION}")),
+        }
+    }
+}
+
+impl From<Version> for u64 {
+    fn from(version: Version) -> Self {
+        version.0
+    }
+}
+
+impl JsonSchema for Version {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Version".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "integer", "minimum": 0, "maximum": MAX_VERSION})
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ pub(crate) mod params;
 pub(crate) mod problem;
 pub(crate) mod refusals;
 pub(crate) mod schemas;
-pub(crate) mod version;
 
 use axum::body::Body;
 use axum::response::Response;

@@ -150,7 +150,15 @@ impl Problem {
     pub fn not_found(what: &str, name: &str) -> Self {
         Self::new(ErrorCode::NotFound, format!("there is no {what} `{name}`"))
     }
+
+    /// Returns a problem with a field of the body.
+    pub(crate) fn in_body(at: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(ErrorCode::BodyInvalid, detail).at(at)
+    }
 }
+
+/// A document, or the problem that stands in its place.
+pub(crate) type JsonResult<T> = Result<Json<T>, Problem>;
 
 /// Returns the status of a class of errors.
 fn status_of(class: ErrorClass) -> StatusCode {
@@ -235,7 +243,7 @@ impl From<AgentError> for Problem {
     fn from(err: AgentError) -> Self {
         let problem = Self::new(err.code(), err.to_string());
         match err {
-            AgentError::RequestInvalid { at, reason } => Self::new(ErrorCode::BodyInvalid, reason).at(at),
+            AgentError::RequestInvalid { at, reason } => Self::in_body(at, reason),
             AgentError::Model(err) => Self { retry_after: Self::from(err).retry_after, ..problem },
             _ => problem,
         }

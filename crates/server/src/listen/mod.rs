@@ -104,10 +104,7 @@ async fn addresses(listen: &str) -> Result<Vec<SocketAddr>, ListenError> {
     let wrong = |why: String| ListenError::Address { address: listen.to_owned(), why };
     let found = tokio::net::lookup_host(listen).await.map_err(|err| wrong(err.to_string()))?;
     let found: Vec<SocketAddr> = found.collect();
-    match found.is_empty() {
-        true => Err(wrong("there is no such host".to_owned())),
-        false => Ok(found),
-    }
+    if found.is_empty() { Err(wrong("there is no such host".to_owned())) } else { Ok(found) }
 }
 
 /// State shared by all connections.
@@ -147,11 +144,9 @@ impl ConnectionServer {
         let mut stop = std::pin::pin!(stop);
         loop {
             let next = async {
-                match socket.accept().await {
-                    // When no connection can be closed, the new one waits, and later ones wait in the system's queue.
-                    Ok((stream, _)) => Ok((stream, self.open.acquire().await)),
-                    Err(err) => Err(err),
-                }
+                let (stream, _) = socket.accept().await?;
+                // When no connection can be closed, the new one waits, and later ones wait in the system's queue.
+                Ok::<_, std::io::Error>((stream, self.open.acquire().await))
             };
             let accepted = tokio::select! {
                 next = next => next,

@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use super::results::waiting_prompt;
 use super::turn_shapes::TurnResult;
 use super::turns::{ThreadQuery, reply, wants_events};
-use crate::Problem;
 use crate::app::Access;
 use crate::http::input::{JsonBody, PathParam, QueryParams, shown};
 use crate::http::params::{ApprovalPath, SessionPath};
 use crate::http::refusals::{Conflict, Failed, Forged, Form, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
+use crate::{JsonResult, Problem};
 
 accepts!(DecisionRequest);
 returns!(Waits);
@@ -87,13 +87,11 @@ fn place(id: &str) -> Result<(ThreadId, String), Problem> {
     let pieces: Vec<&str> = id.split(':').collect();
     let at = pieces.iter().position(|it| is_turn(it)).filter(|at| *at > 0 && at + 1 < pieces.len());
     let at = at.ok_or_else(wrong)?;
-    let thread = pieces.get(..at).map(|it| it.join(":")).ok_or_else(wrong)?;
-    let turn = pieces.get(at).map(ToString::to_string).ok_or_else(wrong)?;
-    Ok((ThreadId::parse(thread)?, turn))
+    Ok((ThreadId::parse(pieces[..at].join(":"))?, pieces[at].to_owned()))
 }
 
 /// The decisions and results that a turn waits for.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "PendingCalls")]
 pub(crate) struct Waits {
     /// The turn that waits, if one does.
@@ -114,15 +112,14 @@ pub(crate) async fn list(
     access: Access,
     PathParam(id): PathParam<SessionId>,
     QueryParams(query): QueryParams<ThreadQuery>,
-) -> Result<Json<Waits>, Problem> {
+) -> JsonResult<Waits> {
     let thread = access.thread(&id, query.thread).await?;
     let pending = Pending::of(&thread).await?;
-    Ok(Json(match pending {
-        None => Waits { turn: None, approvals: Vec::new(), client_calls: Vec::new() },
-        Some(it) => {
-            Waits { turn: Some(it.turn.to_string()), approvals: it.approvals, client_calls: it.client_calls }
-        }
-    }))
+    let waits = pending.map(|it| {
+        let turn = Some(it.turn.to_string());
+        Waits { turn, approvals: it.approvals, client_calls: it.client_calls }
+    });
+    Ok(Json(waits.unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -3,20 +3,19 @@
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
 use contexture_message::ErrorCode;
-use contexture_session::{ArtifactError, ArtifactInfo, NewArtifact, Policy, SessionError, SessionId, Thread};
+use contexture_session::{ArtifactError, ArtifactInfo, NewArtifact, Policy, SessionError, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::IntoParams;
 
 use super::turns::idempotency_key;
-use crate::Problem;
 use crate::app::Access;
-use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, shown};
+use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, Version, shown};
 use crate::http::params::{ArtifactPath, Repeatable, SessionPath};
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
-use crate::http::version::Version;
+use crate::{JsonResult, Problem};
 
 accepts!(ArtifactBody);
 returns!(ArtifactView, ArtifactList, ArtifactText);
@@ -132,10 +131,6 @@ fn problem(err: SessionError) -> Problem {
     }
 }
 
-async fn main_thread(access: &Access, id: &SessionId) -> Result<Thread, Problem> {
-    access.thread(id, None).await
-}
-
 /// Create an artifact, or a new version of one. The model is told by a system event in the main thread. With an
 /// `Idempotency-Key` the version is written once, however often it is sent.
 #[utoipa::path(
@@ -148,9 +143,9 @@ pub(crate) async fn add(
     PathParam(id): PathParam<SessionId>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<ArtifactBody>,
-) -> Result<Json<ArtifactView>, Problem> {
+) -> JsonResult<ArtifactView> {
     let key = idempotency_key(&headers)?;
-    let thread = main_thread(&access, &id).await?.with_policy(body.policy);
+    let thread = access.thread(&id, None).await?.with_policy(body.policy);
     let new = NewArtifact {
         name: body.name,
         text: body.text,
@@ -167,11 +162,8 @@ pub(crate) async fn add(
     get, path = "/v1/sessions/{id}/artifacts", operation_id = "list_artifacts", tag = "sessions", params(SessionPath),
     responses((status = 200, description = "The artifacts.", body = ArtifactList), Refused, NotThere)
 )]
-pub(crate) async fn list(
-    access: Access,
-    PathParam(id): PathParam<SessionId>,
-) -> Result<Json<ArtifactList>, Problem> {
-    let artifacts = main_thread(&access, &id).await?.artifacts().await?;
+pub(crate) async fn list(access: Access, PathParam(id): PathParam<SessionId>) -> JsonResult<ArtifactList> {
+    let artifacts = access.thread(&id, None).await?.artifacts().await?;
     Ok(Json(ArtifactList { artifacts: artifacts.into_iter().map(ArtifactView::from).collect() }))
 }
 
@@ -201,7 +193,7 @@ pub(crate) async fn show(
     access: Access,
     PathParams(id, name): PathParams<SessionId, String>,
     QueryParams(query): QueryParams<RangeQuery>,
-) -> Result<Json<ArtifactText>, Problem> {
+) -> JsonResult<ArtifactText> {
     let size =
         |it: Option<u64>, default: usize| it.map_or(default, |it| usize::try_from(it).unwrap_or(usize::MAX));
     let limit = size(query.limit, DEFAULT_CHARS);
@@ -209,7 +201,7 @@ pub(crate) async fn show(
         let text = format!("`limit` is {limit}; it is from 1 to {MAX_CHARS}");
         return Err(Problem::new(ErrorCode::QueryInvalid, text).at("limit"));
     }
-    let found = main_thread(&access, &id).await?.artifact(&name, query.version).await?;
+    let found = access.thread(&id, None).await?.artifact(&name, query.version).await?;
     let found = found.ok_or_else(|| Problem::not_found("artifact", &shown(&name)))?;
     let total = found.text.chars().count();
     let from = size(query.from, 0).min(total);
@@ -246,7 +238,7 @@ pub(crate) async fn delete(
     PathParams(id, name): PathParams<SessionId, String>,
     QueryParams(query): QueryParams<DeleteQuery>,
 ) -> Result<StatusCode, Problem> {
-    let thread = main_thread(&access, &id).await?;
+    let thread = access.thread(&id, None).await?;
     thread.delete_artifact(&name, query.expected_version.map(u64::from), None).await.map_err(problem)?;
     Ok(StatusCode::NO_CONTENT)
 }

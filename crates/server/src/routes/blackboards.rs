@@ -24,13 +24,12 @@ use serde_json::{Value, json};
 use utoipa::IntoParams;
 
 use super::sessions::limited;
-use crate::Problem;
 use crate::app::Access;
-use crate::http::input::{JsonBody, PathParam, QueryParams};
+use crate::http::input::{JsonBody, PathParam, QueryParams, Version};
 use crate::http::params::{BlackboardPath, LastVersion};
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
-use crate::http::version::Version;
+use crate::{JsonResult, Problem};
 
 accepts!(BlackboardPut, BlackboardPatch);
 returns!(BlackboardPage, BlackboardView, BlackboardRecords, BlackboardRecordView);
@@ -323,7 +322,7 @@ pub(crate) async fn show(
     access: Access,
     PathParam(id): PathParam<String>,
     QueryParams(query): QueryParams<PartQuery>,
-) -> Result<Json<BlackboardView>, Problem> {
+) -> JsonResult<BlackboardView> {
     let PartQuery { session, thread, user, path, .. } = query;
     let (board, path) =
         (found(&access, &id, OwnerQuery { session, thread, user }).await?, pointer(path.as_deref())?);
@@ -344,7 +343,7 @@ pub(crate) async fn put(
     PathParam(id): PathParam<String>,
     QueryParams(owner): QueryParams<OwnerQuery>,
     JsonBody(body): JsonBody<BlackboardPut>,
-) -> Result<Json<BlackboardView>, Problem> {
+) -> JsonResult<BlackboardView> {
     let (board, path) = (found(&access, &id, owner).await?, pointer(Some(&body.path))?);
     let edit = Edit::Put { path: path.clone(), value: body.value };
     let state = write(&board, edit, body.version, body.reason).await?;
@@ -366,7 +365,7 @@ pub(crate) async fn patch(
     PathParam(id): PathParam<String>,
     QueryParams(owner): QueryParams<OwnerQuery>,
     JsonBody(body): JsonBody<BlackboardPatch>,
-) -> Result<Json<BlackboardView>, Problem> {
+) -> JsonResult<BlackboardView> {
     let board = found(&access, &id, owner).await?;
     let state = write(&board, Edit::Patch(body.operations), body.version, body.reason).await?;
     Ok(Json(BlackboardView::of(&board, &state, &Pointer::default())))
@@ -385,7 +384,7 @@ pub(crate) async fn clear(
     access: Access,
     PathParam(id): PathParam<String>,
     QueryParams(query): QueryParams<PartQuery>,
-) -> Result<Json<BlackboardView>, Problem> {
+) -> JsonResult<BlackboardView> {
     let PartQuery { session, thread, user, path, version } = query;
     let board = found(&access, &id, OwnerQuery { session, thread, user }).await?;
     let state = write(&board, Edit::Clear(pointer(path.as_deref())?), version, None).await?;
@@ -412,7 +411,7 @@ pub(crate) async fn records(
     access: Access,
     PathParam(id): PathParam<String>,
     QueryParams(query): QueryParams<RecordsQuery>,
-) -> Result<Json<BlackboardRecords>, Problem> {
+) -> JsonResult<BlackboardRecords> {
     let RecordsQuery { session, thread, user, after, limit } = query;
     let limit = limited(limit, 100, 1000)?;
     let board = found(&access, &id, OwnerQuery { session, thread, user }).await?;

@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::turn_shapes::input;
-use crate::Problem;
 use crate::app::Access;
 use crate::http::input::{JsonBody, PathParam, shown};
 use crate::http::params::BlockPath;
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
 use crate::tenant_blocks::{MAX_BLOCKS, MAX_BODY, TenantBlock, TenantBlocks};
+use crate::{JsonResult, Problem};
 
 accepts!(TenantBlock, BlockPreviewRequest);
 returns!(BlockList, BlockView, BlockPreview);
@@ -129,7 +129,7 @@ fn of_project(access: &Access, name: &str) -> Option<Block> {
     get, path = "/v1/blocks", operation_id = "list_blocks", tag = "blocks",
     responses((status = 200, description = "The blocks.", body = BlockList), Refused)
 )]
-pub(crate) async fn list(access: Access) -> Result<Json<BlockList>, Problem> {
+pub(crate) async fn list(access: Access) -> JsonResult<BlockList> {
     let loaded = access.loaded();
     let files = loaded.project.blocks().filter_map(|(_, it)| it.ok());
     let mut listed: Vec<BlockView> =
@@ -146,10 +146,7 @@ pub(crate) async fn list(access: Access) -> Result<Json<BlockList>, Problem> {
     get, path = "/v1/blocks/{name}", operation_id = "show_block", tag = "blocks", params(BlockPath),
     responses((status = 200, description = "The block.", body = BlockView), Refused, NotThere)
 )]
-pub(crate) async fn show(
-    access: Access,
-    PathParam(name): PathParam<String>,
-) -> Result<Json<BlockView>, Problem> {
+pub(crate) async fn show(access: Access, PathParam(name): PathParam<String>) -> JsonResult<BlockView> {
     let name = tag(&name)?;
     if let Some(block) = of_project(&access, &name) {
         return Ok(Json(BlockView::of(block.definition(), BlockOrigin::Project, None)));
@@ -171,7 +168,7 @@ pub(crate) async fn put(
     access: Access,
     PathParam(name): PathParam<String>,
     JsonBody(block): JsonBody<TenantBlock>,
-) -> Result<Json<BlockView>, Problem> {
+) -> JsonResult<BlockView> {
     let name = tag(&name)?;
     check(&access, &block)?;
     let view = BlockView::of_tenant(&name, &block)?;
@@ -192,22 +189,19 @@ pub(crate) async fn put(
 
 /// Checks the fields of a block that the schema of the body can't.
 fn check(access: &Access, block: &TenantBlock) -> Result<(), Problem> {
-    let invalid = |at: String, text: String| Err(Problem::new(ErrorCode::BodyInvalid, text).at(at));
     if block.body.len() > MAX_BODY {
         let text = format!("the body has {} bytes; it has at most {MAX_BODY}", block.body.len());
-        return invalid("body".to_owned(), text);
+        return Err(Problem::in_body("body", text));
     }
     if block.description.as_ref().is_some_and(|it| it.chars().count() > 1000) {
-        return invalid("description".to_owned(), "it has more than 1,000 characters".to_owned());
+        return Err(Problem::in_body("description", "it has more than 1,000 characters"));
     }
     if block.tags.len() > 50 || block.tags.iter().any(|it| it.chars().count() > 100) {
-        return invalid(
-            "tags".to_owned(),
-            "there are more than 50, or one is longer than 100 characters".to_owned(),
-        );
+        let text = "there are more than 50, or one is longer than 100 characters";
+        return Err(Problem::in_body("tags", text));
     }
     if block.ttl_s.is_some_and(|it| !(1..=31_536_000).contains(&it)) {
-        return invalid("ttl_s".to_owned(), "it is from 1 to 31,536,000".to_owned());
+        return Err(Problem::in_body("ttl_s", "it is from 1 to 31,536,000"));
     }
     let loaded = access.loaded();
     for (idx, agent) in block.agents.iter().enumerate() {
@@ -234,13 +228,9 @@ pub(crate) async fn delete(
         let text = format!("block `{name}` is a file of the project");
         return Err(Problem::new(ErrorCode::FileExists, text).at("name"));
     }
-    match blocks(&access).delete(&access.caller.tenant, &name, access.time.now()).await? {
-        true => {
-            access.audit.record(access.act("block.deleted", &name)).await;
-            Ok(StatusCode::NO_CONTENT)
-        }
-        false => Err(Problem::not_found("block", &shown(&name))),
-    }
+    let was_there = blocks(&access).delete(&access.caller.tenant, &name, access.time.now()).await?;
+    let missing = Problem::not_found("block", &shown(&name));
+    access.deleted(was_there, access.act("block.deleted", &name), missing).await
 }
 
 /// What to preview a block with.
@@ -287,7 +277,7 @@ pub(crate) async fn preview(
     access: Access,
     PathParam(name): PathParam<String>,
     JsonBody(request): JsonBody<BlockPreviewRequest>,
-) -> Result<Json<BlockPreview>, Problem> {
+) -> JsonResult<BlockPreview> {
     let name = tag(&name)?;
     let (mut definition, origin) = match of_project(&access, &name) {
         Some(block) => (block.definition().clone(), BlockOrigin::Project),

@@ -13,12 +13,12 @@ use utoipa::IntoParams;
 use super::sessions::limited;
 use super::turn_shapes::input;
 use super::turns::ThreadQuery;
-use crate::Problem;
 use crate::app::Access;
 use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, shown};
 use crate::http::params::{ArchivePath, SessionPath};
 use crate::http::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
+use crate::{JsonResult, Problem};
 
 accepts!(CompactionRequest);
 returns!(ArchiveView, Archives, ArchiveItems, Hits, CompactionReportBody = CompactionReport);
@@ -55,7 +55,7 @@ pub(crate) async fn compact(
     access: Access,
     PathParam(id): PathParam<SessionId>,
     JsonBody(request): JsonBody<CompactionRequest>,
-) -> Result<Json<CompactionReport>, Problem> {
+) -> JsonResult<CompactionReport> {
     let loaded = access.loaded();
     let prompt = loaded.prompt(request.prompt.as_deref())?;
     let thread = access.thread(&id, request.thread).await?;
@@ -118,7 +118,7 @@ pub(crate) async fn archives(
     access: Access,
     PathParam(id): PathParam<SessionId>,
     QueryParams(query): QueryParams<ThreadQuery>,
-) -> Result<Json<Archives>, Problem> {
+) -> JsonResult<Archives> {
     let thread = access.thread(&id, query.thread).await?;
     let archives = thread.archives().await?.into_iter().map(ArchiveView::from).collect();
     Ok(Json(Archives { archives }))
@@ -158,7 +158,7 @@ pub(crate) async fn archive(
     access: Access,
     PathParams(id, ArchiveNo(number)): PathParams<SessionId, ArchiveNo>,
     QueryParams(query): QueryParams<ThreadQuery>,
-) -> Result<Json<ArchiveItems>, Problem> {
+) -> JsonResult<ArchiveItems> {
     let thread = access.thread(&id, query.thread).await?;
     let archive = info(&thread, number).await?;
     let items = thread.archive(number).await?;
@@ -181,7 +181,7 @@ pub(crate) async fn undo(
     access: Access,
     PathParams(id, ArchiveNo(number)): PathParams<SessionId, ArchiveNo>,
     QueryParams(query): QueryParams<ThreadQuery>,
-) -> Result<Json<ArchiveView>, Problem> {
+) -> JsonResult<ArchiveView> {
     let thread = access.thread(&id, query.thread).await?;
     let archive = info(&thread, number).await?;
     let archives = thread.archives().await?;
@@ -245,7 +245,7 @@ pub(crate) async fn search(
     access: Access,
     PathParam(id): PathParam<SessionId>,
     QueryParams(query): QueryParams<SearchQuery>,
-) -> Result<Json<Hits>, Problem> {
+) -> JsonResult<Hits> {
     let limit = limited(query.limit, 20, 100)?;
     let thread = access.thread(&id, query.thread).await?;
     let found = thread.search(&query.q, limit).await?.into_iter();

@@ -12,13 +12,13 @@ use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
 use super::prompts::FaultView;
-use crate::Problem;
 use crate::app::Access;
 use crate::http::input::{PathParam, QueryParams};
 use crate::http::params::FlowPath;
 use crate::http::refusals::{Broken, NotThere, Refused};
 use crate::http::schemas::returns;
 use crate::loaded_project::LoadedProject;
+use crate::{JsonResult, Problem};
 
 returns!(FlowList, FlowView);
 
@@ -128,10 +128,7 @@ pub(crate) async fn list(access: Access) -> Json<FlowList> {
     get, path = "/v1/flows/{id}", operation_id = "show_flow", tag = "flows", params(FlowPath),
     responses((status = 200, description = "The flow.", body = FlowView), Refused, NotThere, Broken)
 )]
-pub(crate) async fn show(
-    access: Access,
-    PathParam(id): PathParam<String>,
-) -> Result<Json<FlowView>, Problem> {
+pub(crate) async fn show(access: Access, PathParam(id): PathParam<String>) -> JsonResult<FlowView> {
     let loaded = access.loaded();
     let flow = loaded.flow(&id)?;
     Ok(Json(FlowView::of(&loaded, &flow)))

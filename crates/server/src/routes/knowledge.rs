@@ -23,12 +23,12 @@ use serde_json::{Map, Value};
 use utoipa::IntoParams;
 
 use super::sessions::limited;
-use crate::Problem;
 use crate::app::Access;
-use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, segment};
+use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, in_range, segment};
 use crate::http::params::{BasePath, KnowledgeDocumentPath};
 use crate::http::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
+use crate::{JsonResult, Problem};
 
 accepts!(NewBase, NewDocument, KnowledgeSearch);
 returns!(BaseView, BasePage, DocumentView, DocumentPage, DocumentDetails, KnowledgeHits);
@@ -404,10 +404,7 @@ fn no_document(id: &SourceId) -> Problem {
     get, path = "/v1/knowledge", operation_id = "list_knowledge_bases", tag = "knowledge", params(BasesQuery),
     responses((status = 200, description = "A page of bases.", body = BasePage), Refused)
 )]
-pub(crate) async fn list(
-    access: Access,
-    QueryParams(page): QueryParams<BasesQuery>,
-) -> Result<Json<BasePage>, Problem> {
+pub(crate) async fn list(access: Access, QueryParams(page): QueryParams<BasesQuery>) -> JsonResult<BasePage> {
     let limit = limited(page.limit, 100, 1000)?;
     let after = page.after.map(BaseId::parse).transpose()?;
     let store = Arc::clone(&access.sources);
@@ -440,7 +437,7 @@ pub(crate) async fn put(
     access: Access,
     PathParam(id): PathParam<BaseId>,
     JsonBody(new): JsonBody<NewBase>,
-) -> Result<Json<BaseView>, Problem> {
+) -> JsonResult<BaseView> {
     let found = Found::writable(&access, &id)?;
     within("description", new.description.as_deref(), MAX_LABEL)?;
     // What is not given stays as it is.
@@ -459,10 +456,7 @@ pub(crate) async fn put(
     get, path = "/v1/knowledge/{base}", operation_id = "show_knowledge_base", tag = "knowledge", params(BasePath),
     responses((status = 200, description = "The base.", body = BaseView), Refused, NotThere, Failed)
 )]
-pub(crate) async fn show(
-    access: Access,
-    PathParam(id): PathParam<BaseId>,
-) -> Result<Json<BaseView>, Problem> {
+pub(crate) async fn show(access: Access, PathParam(id): PathParam<BaseId>) -> JsonResult<BaseView> {
     let found = Found::of(&access, &id)?;
     Ok(Json(BaseView::of(found.info().await?, found.is_folder)))
 }
@@ -474,13 +468,8 @@ pub(crate) async fn show(
 )]
 pub(crate) async fn delete(access: Access, PathParam(id): PathParam<BaseId>) -> Result<StatusCode, Problem> {
     let found = Found::writable(&access, &id)?;
-    match found.store.delete_base(found.key).await? {
-        true => {
-            access.audit.record(access.act("knowledge.base_deleted", id.as_str())).await;
-            Ok(StatusCode::NO_CONTENT)
-        }
-        false => Err(missing(&id)),
-    }
+    let was_there = found.store.delete_base(found.key).await?;
+    access.deleted(was_there, access.act("knowledge.base_deleted", id.as_str()), missing(&id)).await
 }
 
 /// List the documents of a knowledge base.
@@ -493,7 +482,7 @@ pub(crate) async fn documents(
     access: Access,
     PathParam(id): PathParam<BaseId>,
     QueryParams(page): QueryParams<DocumentsQuery>,
-) -> Result<Json<DocumentPage>, Problem> {
+) -> JsonResult<DocumentPage> {
     let limit = limited(page.limit, 100, 1000)?;
     let after = page.after.map(SourceId::parse).transpose()?;
     let found = Found::of(&access, &id)?;
@@ -536,17 +525,17 @@ pub(crate) async fn add(
 fn document(access: &Access, new: NewDocument) -> Result<Document, Problem> {
     within("title", new.title.as_deref(), MAX_LABEL)?;
     within("url", new.url.as_deref(), MAX_URL)?;
-    let invalid = |text: &str, at: &str| Problem::new(ErrorCode::BodyInvalid, text).at(at);
     if new.text.is_empty() {
-        return Err(invalid("the text is empty", "text"));
+        return Err(Problem::in_body("text", "the text is empty"));
     }
     if new.title.as_deref() == Some("") {
-        return Err(invalid("the title is empty", "title"));
+        return Err(Problem::in_body("title", "the title is empty"));
     }
     let is_web = |it: &String| it.starts_with("http://") || it.starts_with("https://");
     let is_plain = |it: &String| it.bytes().all(|it| it.is_ascii_graphic());
     if new.url.as_ref().is_some_and(|it| !is_web(it) || !is_plain(it)) {
-        return Err(invalid("the URL must begin with `http://` or `https://`, without spaces", "url"));
+        let text = "the URL must begin with `http://` or `https://`, without spaces";
+        return Err(Problem::in_body("url", text));
     }
     let id = SourceId::parse(new.id.unwrap_or_else(|| access.names.next()))?;
     let media = media(new.media_type.as_deref())?;
@@ -579,13 +568,11 @@ fn media(name: Option<&str>) -> Result<Media, Problem> {
 }
 
 fn within(name: &str, text: Option<&str>, most: usize) -> Result<(), Problem> {
-    match text.map(|it| it.chars().count()) {
-        Some(n) if n > most => {
-            let text = format!("`{name}` has {n} characters; it has at most {most}");
-            Err(Problem::new(ErrorCode::BodyInvalid, text).at(name))
-        }
-        _ => Ok(()),
+    let n = text.map_or(0, |it| it.chars().count());
+    if n <= most {
+        return Ok(());
     }
+    Err(Problem::in_body(name, format!("`{name}` has {n} characters; it has at most {most}")))
 }
 
 /// Show a document with its text.
@@ -598,7 +585,7 @@ pub(crate) async fn document_details(
     access: Access,
     PathParams(base, id): PathParams<BaseId, SourceId>,
     QueryParams(range): QueryParams<PassageQuery>,
-) -> Result<Json<DocumentDetails>, Problem> {
+) -> JsonResult<DocumentDetails> {
     let max = range.max.unwrap_or(DEFAULT_CHARS);
     if !(1..=MAX_CHARS).contains(&max) {
         let text = format!("`max` is {max}; it goes from 1 to {MAX_CHARS}");
@@ -625,14 +612,9 @@ pub(crate) async fn delete_document(
 ) -> Result<StatusCode, Problem> {
     let found = Found::writable(&access, &base)?;
     found.info().await?;
-    match found.store.remove_sources(found.key, vec![id.clone()]).await? {
-        0 => Err(no_document(&id)),
-        _ => {
-            let act = access.act("knowledge.document_deleted", base.as_str());
-            access.audit.record(act.detail(id.to_string())).await;
-            Ok(StatusCode::NO_CONTENT)
-        }
-    }
+    let n_removed = found.store.remove_sources(found.key, vec![id.clone()]).await?;
+    let act = access.act("knowledge.document_deleted", base.as_str()).detail(id.to_string());
+    access.deleted(n_removed > 0, act, no_document(&id)).await
 }
 
 /// Search a knowledge base.
@@ -645,7 +627,7 @@ pub(crate) async fn search(
     access: Access,
     PathParam(id): PathParam<BaseId>,
     JsonBody(search): JsonBody<KnowledgeSearch>,
-) -> Result<Json<KnowledgeHits>, Problem> {
+) -> JsonResult<KnowledgeHits> {
     let query = query(&access, search)?;
     let base = access.loaded().project.base(&id);
     let retriever = base.retriever(&access.caller.tenant).await?;
@@ -656,18 +638,11 @@ pub(crate) async fn search(
 
 fn query(access: &Access, search: KnowledgeSearch) -> Result<Query, Problem> {
     let KnowledgeSearch { query, top_k, min_score } = search;
-    let invalid = |text: String, at: &str| Problem::new(ErrorCode::BodyInvalid, text).at(at);
     within("query", Some(&query), MAX_QUERY)?;
     if query.is_empty() {
-        return Err(invalid("the query is empty".to_owned(), "query"));
+        return Err(Problem::in_body("query", "the query is empty"));
     }
-    let top_k = top_k.unwrap_or(DEFAULT_TOP_K);
-    if !(1..=MAX_TOP_K).contains(&top_k) {
-        return Err(invalid(format!("`top_k` is {top_k}; it goes from 1 to {MAX_TOP_K}"), "top_k"));
-    }
-    let min_score = min_score.unwrap_or(0.0);
-    if !(0.0..=1.0).contains(&min_score) {
-        return Err(invalid(format!("`min_score` is {min_score}; it goes from 0 to 1"), "min_score"));
-    }
+    let top_k = in_range("top_k", top_k.unwrap_or(DEFAULT_TOP_K), 1..=MAX_TOP_K)?;
+    let min_score = in_range("min_score", min_score.unwrap_or(0.0), 0.0..=1.0)?;
     Ok(Query { text: query, top_k: top_k as usize, min_score, now: Some(access.time.now()) })
 }

@@ -20,13 +20,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::IntoParams;
 
-use crate::Problem;
 use crate::app::Access;
-use crate::http::input::{JsonBody, PathParam, QueryParams};
+use crate::http::input::{JsonBody, PathParam, QueryParams, Version, in_range};
 use crate::http::params::MemoryPath;
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
-use crate::http::version::Version;
+use crate::{JsonResult, Problem};
 
 accepts!(NewMemory, MemoryEdit, MemorySearch, ForgetRequest, MemoryLines);
 returns!(
@@ -369,7 +368,7 @@ impl SpaceQuery {
 pub(crate) async fn list(
     access: Access,
     QueryParams(query): QueryParams<RecordsQuery>,
-) -> Result<Json<MemoryPage>, Problem> {
+) -> JsonResult<MemoryPage> {
     let RecordsQuery { user, agent, custom, layer, status, past } = query;
     let space = SpaceQuery { user, agent, custom }.space(&access)?;
     let filter = RecordFilter { layer, status, as_of: None, with_past: past.unwrap_or(false) };
@@ -410,7 +409,7 @@ pub(crate) async fn show(
     access: Access,
     PathParam(id): PathParam<String>,
     QueryParams(space): QueryParams<SpaceQuery>,
-) -> Result<Json<MemoryDetails>, Problem> {
+) -> JsonResult<MemoryDetails> {
     let history = space.space(&access)?.history(&id).await?;
     let last = history.last().cloned().ok_or_else(|| Problem::not_found("record", &id))?;
     Ok(Json(MemoryDetails {
@@ -432,7 +431,7 @@ pub(crate) async fn edit(
     PathParam(id): PathParam<String>,
     QueryParams(space): QueryParams<SpaceQuery>,
     JsonBody(edit): JsonBody<MemoryEdit>,
-) -> Result<Json<MemoryView>, Problem> {
+) -> JsonResult<MemoryView> {
     let MemoryEdit { version, text, layer, status } = edit;
     let space = space.space(&access)?;
     if space.get(&id).await?.is_none() {
@@ -449,7 +448,7 @@ pub(crate) async fn edit(
     get, path = "/v1/memories/namespaces", operation_id = "list_memory_namespaces", tag = "memory",
     responses((status = 200, description = "The namespaces.", body = NamespacePage), Refused)
 )]
-pub(crate) async fn namespaces(access: Access) -> Result<Json<NamespacePage>, Problem> {
+pub(crate) async fn namespaces(access: Access) -> JsonResult<NamespacePage> {
     let memories = access.loaded().project.memories().clone();
     let found = memories.namespaces(&access.caller.tenant).await?;
     let view = |Namespace { user, agent, custom }| NamespaceView { user, agent, custom };
@@ -466,17 +465,10 @@ pub(crate) async fn search(
     access: Access,
     QueryParams(space): QueryParams<SpaceQuery>,
     JsonBody(search): JsonBody<MemorySearch>,
-) -> Result<Json<MemoryHits>, Problem> {
+) -> JsonResult<MemoryHits> {
     let MemorySearch { query, limit, layers, min_score } = search;
-    let invalid = |text: String, at: &str| Problem::new(ErrorCode::BodyInvalid, text).at(at);
-    let limit = limit.unwrap_or(DEFAULT_LIMIT);
-    if !(1..=MAX_LIMIT).contains(&limit) {
-        return Err(invalid(format!("`limit` is {limit}; it goes from 1 to {MAX_LIMIT}"), "limit"));
-    }
-    let min_score = min_score.unwrap_or(0.0);
-    if !(0.0..=1.0).contains(&min_score) {
-        return Err(invalid(format!("`min_score` is {min_score}; it goes from 0 to 1"), "min_score"));
-    }
+    let limit = in_range("limit", limit.unwrap_or(DEFAULT_LIMIT), 1..=MAX_LIMIT)?;
+    let min_score = in_range("min_score", min_score.unwrap_or(0.0), 0.0..=1.0)?;
     let request = SearchRequest { layers, min_score, ..SearchRequest::new(query, limit as usize) };
     let hits = space.space(&access)?.search(&request).await?;
     Ok(Json(MemoryHits { hits: hits.into_iter().map(HitView::from).collect() }))
@@ -492,7 +484,7 @@ pub(crate) async fn forget(
     access: Access,
     QueryParams(space): QueryParams<SpaceQuery>,
     JsonBody(request): JsonBody<ForgetRequest>,
-) -> Result<Json<ForgetReceipt>, Problem> {
+) -> JsonResult<ForgetReceipt> {
     let ForgetRequest { what, dry_run, keep_turns, erase } = request;
     let options = ForgetOptions { dry_run, erase: erase.unwrap_or(true), keep_turns };
     let receipt = space.space(&access)?.forget(&what, options).await?;
@@ -510,7 +502,7 @@ pub(crate) async fn forget(
 pub(crate) async fn audit(
     access: Access,
     QueryParams(space): QueryParams<SpaceQuery>,
-) -> Result<Json<AuditReport>, Problem> {
+) -> JsonResult<AuditReport> {
     Ok(Json(AuditReport { findings: space.space(&access)?.audit().await? }))
 }
 
@@ -541,7 +533,7 @@ pub(crate) async fn import(
     access: Access,
     QueryParams(space): QueryParams<SpaceQuery>,
     JsonBody(lines): JsonBody<MemoryLines>,
-) -> Result<Json<ImportReport>, Problem> {
+) -> JsonResult<ImportReport> {
     let imported = space.space(&access)?.import(&lines.lines, &lines.source).await?;
     access.audit.record(access.act("memory.imported", &lines.source)).await;
     Ok(Json(ImportReport { imported }))

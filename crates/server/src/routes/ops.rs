@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::IntoParams;
 
-use crate::Problem;
 use crate::app::{Access, App};
 use crate::http::input::QueryParams;
 use crate::http::refusals::{NotAdmin, Refused};
@@ -21,6 +20,7 @@ use crate::http::schemas::returns;
 use crate::ops::audit::{AuditEntry, audit_page};
 use crate::ops::metrics::{DRIVEN, QUEUE, RUNNING, STUCK};
 use crate::routes::sessions::{limited, numbered};
+use crate::{JsonResult, Problem};
 
 returns!(AuditPage);
 
@@ -40,7 +40,7 @@ async fn alive() -> Json<Value> {
     Json(json!({"status": "alive"}))
 }
 
-async fn ready(State(app): State<App>) -> Result<Json<Value>, Problem> {
+async fn ready(State(app): State<App>) -> JsonResult<Value> {
     if app.running_turns.is_stopping() {
         return Err(Problem::new(ErrorCode::ShuttingDown, "the server stops"));
     }
@@ -98,7 +98,7 @@ pub(crate) struct AuditPage {
 pub(crate) async fn audited(
     access: Access,
     QueryParams(query): QueryParams<AuditQuery>,
-) -> Result<Json<AuditPage>, Problem> {
+) -> JsonResult<AuditPage> {
     access.caller.check_admin()?;
     let (limit, before) = (limited(query.limit, 100, 1000)?, numbered(query.before)?);
     // Only administrators of the default tenant see events on the server and on other tenants.

@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 use utoipa::IntoParams;
 
 use super::sessions::{limited, numbered};
-use crate::Problem;
 use crate::app::Access;
 use crate::http::input::{PathParam, PathParams, QueryParams};
 use crate::http::params::{PassPath, PassesPath, SessionPath};
 use crate::http::refusals::{Expired, Failed, NotThere, Refused, Unusable};
 use crate::http::schemas::returns;
 use crate::passes::{CallInfo, PassId, PassReader, ResultRecord, StoredPass, answer};
+use crate::{JsonResult, Problem};
 
 returns!(PassPage, PassWhole, Replayed, PassDiffBody = PassDiff);
 
@@ -86,7 +86,7 @@ pub(crate) async fn list(
     access: Access,
     PathParam(id): PathParam<SessionId>,
     QueryParams(query): QueryParams<PassQuery>,
-) -> Result<Json<PassPage>, Problem> {
+) -> JsonResult<PassPage> {
     let (limit, before) = (limited(query.limit, 50, 1000)?, numbered(query.before)?);
     access.sessions.open(&id).await?;
     access.recorder.settle(&access.key(&id)).await;
@@ -120,10 +120,7 @@ pub(crate) struct PassWhole {
     get, path = "/v1/passes/{id}", operation_id = "show_pass", tag = "passes", params(PassPath),
     responses((status = 200, description = "The pass.", body = PassWhole), Refused, NotThere, Expired)
 )]
-pub(crate) async fn show(
-    access: Access,
-    PathParam(id): PathParam<PassId>,
-) -> Result<Json<PassWhole>, Problem> {
+pub(crate) async fn show(access: Access, PathParam(id): PathParam<PassId>) -> JsonResult<PassWhole> {
     let stored_pass = load_pass(&access, &id).await?;
     let view = PassView::from(&stored_pass);
     let message = answer(&access.sessions, &stored_pass).await?;
@@ -144,10 +141,7 @@ async fn load_pass(access: &Access, id: &PassId) -> Result<StoredPass, Problem> 
     get, path = "/v1/passes/{a}/diff/{b}", operation_id = "diff_passes", tag = "passes", params(PassesPath),
     responses((status = 200, description = "What changed.", body = PassDiffBody), Refused, NotThere, Expired)
 )]
-pub(crate) async fn diff(
-    access: Access,
-    PathParams(a, b): PathParams<PassId, PassId>,
-) -> Result<Json<Value>, Problem> {
+pub(crate) async fn diff(access: Access, PathParams(a, b): PathParams<PassId, PassId>) -> JsonResult<Value> {
     let (before, now) = (load_pass(&access, &a).await?, load_pass(&access, &b).await?);
     let (before, now) = (before.document()?, now.document()?);
     // Long texts take their time to compare.
@@ -189,10 +183,7 @@ pub(crate) struct Replayed {
         Refused, NotThere, Expired, Unusable, Failed,
     )
 )]
-pub(crate) async fn replay(
-    access: Access,
-    PathParam(id): PathParam<PassId>,
-) -> Result<Json<Replayed>, Problem> {
+pub(crate) async fn replay(access: Access, PathParam(id): PathParam<PassId>) -> JsonResult<Replayed> {
     let stored_pass = load_pass(&access, &id).await?;
     stored_pass.check_whole()?;
     if stored_pass.manifest.wire.is_some() {

@@ -20,13 +20,13 @@ use utoipa::IntoParams;
 
 use super::turn_shapes::{PassRequest, TurnRequest, TurnResult};
 use super::turns::{reply, wants_events};
-use crate::Problem;
 use crate::app::{Access, App};
 use crate::http::input::{JsonBody, PathParam, QueryParams};
 use crate::http::params::PromptPath;
 use crate::http::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
 use crate::http::schemas::returns;
 use crate::loaded_project::LoadedProject;
+use crate::{JsonResult, Problem};
 
 returns!(PromptView, PromptList, Resolved, ExplanationBody = Explanation);
 
@@ -135,10 +135,7 @@ fn view(loaded: &LoadedProject, path: &str, prompt: &Prompt) -> PromptView {
     get, path = "/v1/prompts/{id}", operation_id = "show_prompt", tag = "prompts", params(PromptPath),
     responses((status = 200, description = "The prompt.", body = PromptView), Refused, NotThere)
 )]
-pub(crate) async fn show(
-    access: Access,
-    PathParam(id): PathParam<String>,
-) -> Result<Json<PromptView>, Problem> {
+pub(crate) async fn show(access: Access, PathParam(id): PathParam<String>) -> JsonResult<PromptView> {
     let loaded = access.loaded();
     let prompt = loaded.prompt(Some(&id))?;
     let path = loaded.project.prompts().find(|(_, it)| it.is_ok_and(|it| it.id() == prompt.id()));
@@ -168,7 +165,7 @@ pub(crate) async fn resolve(
     access: Access,
     PathParam(id): PathParam<String>,
     JsonBody(request): JsonBody<PassRequest>,
-) -> Result<Json<Resolved>, Problem> {
+) -> JsonResult<Resolved> {
     let pass = pass(&access, &id, &request).await?;
     Ok(Json(Resolved {
         fingerprint: pass.fingerprint().to_string(),
@@ -186,7 +183,7 @@ pub(crate) async fn inspect(
     access: Access,
     PathParam(id): PathParam<String>,
     JsonBody(request): JsonBody<PassRequest>,
-) -> Result<Json<Explanation>, Problem> {
+) -> JsonResult<Explanation> {
     let pass = pass(&access, &id, &request).await?;
     Ok(Json(pass.explain()))
 }

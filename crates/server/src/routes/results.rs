@@ -67,7 +67,7 @@ impl ResultOf {
             _ => {
                 let text =
                     format!("the result of `{}` needs either `output` or `error`", shown(&self.call_id));
-                return Err(Problem::new(ErrorCode::BodyInvalid, text).at("results"));
+                return Err(Problem::in_body("results", text));
             }
         };
         Ok((self.call_id, output))

@@ -16,13 +16,13 @@ use utoipa::IntoParams;
 use super::run_events::follow_run;
 use super::sessions::limited;
 use super::turns::{idempotency_key, wants_events};
-use crate::Problem;
 use crate::app::Access;
 use crate::events::cursor::Cursor;
 use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, segment, shown};
 use crate::http::params::{FlowPath, Retryable, RunPath, WaitPath};
 use crate::http::refusals::{Conflict, Form, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
+use crate::{JsonResult, Problem};
 
 accepts!(NewRun, NewAnswer);
 returns!(RunBody = RunInfo, RunPageBody = RunPage, RunStatusBody = RunStatus);
@@ -65,7 +65,10 @@ pub(crate) async fn start(
 ) -> Result<Response, Problem> {
     let (key, as_events) = (idempotency_key(&headers)?, wants_events(&headers)?);
     let flow = access.loaded().flow(&id)?;
-    check_open(&access)?;
+    if access.drivers.is_stopping() {
+        let text = "the server stops and begins no more runs";
+        return Err(Problem::new(ErrorCode::ShuttingDown, text).retry_after(1));
+    }
     let session = new.session.map(SessionId::parse).transpose()?;
     let runs = access.flow_runs();
     let run = runs.start(&flow, RunStart { session, input: new.input, key, user: new.user_id }).await?;
@@ -82,17 +85,6 @@ pub(crate) async fn start(
     let info = if new.wait { settled(&access, &runs, &run).await? } else { info };
     let location = format!("/v1/runs/{}", segment(&run.to_string()));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(info)).into_response())
-}
-
-/// Refuses what this instance could not drive any more.
-fn check_open(access: &Access) -> Result<(), Problem> {
-    match access.drivers.is_stopping() {
-        true => {
-            Err(Problem::new(ErrorCode::ShuttingDown, "the server stops and begins no more runs")
-                .retry_after(1))
-        }
-        false => Ok(()),
-    }
 }
 
 /// Waits until a run ends or waits for an answer, or until the server stops.
@@ -143,10 +135,7 @@ pub(crate) struct RunsQuery {
     get, path = "/v1/runs", operation_id = "list_runs", tag = "flows", params(RunsQuery),
     responses((status = 200, description = "A page of runs.", body = RunPageBody), Refused)
 )]
-pub(crate) async fn list(
-    access: Access,
-    QueryParams(query): QueryParams<RunsQuery>,
-) -> Result<Json<RunPage>, Problem> {
+pub(crate) async fn list(access: Access, QueryParams(query): QueryParams<RunsQuery>) -> JsonResult<RunPage> {
     let list = RunList {
         session: query.session.map(SessionId::parse).transpose()?,
         flow: query.flow,
@@ -166,7 +155,7 @@ pub(crate) async fn list(
     get, path = "/v1/runs/{id}", operation_id = "show_run", tag = "flows", params(RunPath),
     responses((status = 200, description = "The run.", body = RunBody), Refused, NotThere)
 )]
-pub(crate) async fn show(access: Access, PathParam(run): PathParam<RunId>) -> Result<Json<RunInfo>, Problem> {
+pub(crate) async fn show(access: Access, PathParam(run): PathParam<RunId>) -> JsonResult<RunInfo> {
     Ok(Json(access.flow_runs().info(&run).await?))
 }
 
@@ -213,13 +202,10 @@ async fn driven(
     run: &RunId,
     before: RunStatus,
 ) -> Result<(StatusCode, Json<RunInfo>), Problem> {
-    let status = match before.is_over() {
-        true => StatusCode::OK,
-        false => {
-            access.drivers.drive(&access.caller.tenant, run);
-            StatusCode::ACCEPTED
-        }
-    };
+    if !before.is_over() {
+        access.drivers.drive(&access.caller.tenant, run);
+    }
+    let status = if before.is_over() { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok((status, Json(access.flow_runs().info(run).await?)))
 }
 
@@ -243,10 +229,8 @@ pub(crate) async fn answer(
     JsonBody(answer): JsonBody<NewAnswer>,
 ) -> Result<(StatusCode, Json<RunInfo>), Problem> {
     if wait.len() > MAX_WAIT || wait.chars().any(char::is_control) {
-        return Err(Problem::new(
-            ErrorCode::PathInvalid,
-            format!("`{}` is not the id of a wait", shown(&wait)),
-        ));
+        let text = format!("`{}` is not the id of a wait", shown(&wait));
+        return Err(Problem::new(ErrorCode::PathInvalid, text));
     }
     access.flow_runs().answer(&run, &wait, answer.value).await?;
     driven(&access, &run, RunStatus::Waiting).await

@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::Problem;
 use crate::app::Access;
 use crate::http::input::{JsonBody, PathParam, QueryParams, segment};
 use crate::http::params::SessionPath;
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
+use crate::{JsonResult, Problem};
 
 accepts!(NewSession);
 returns!(SessionView, SessionPage, ThreadView, Items);
@@ -106,22 +106,20 @@ pub(crate) struct Page {
 
 /// Checks what people call something.
 pub(crate) fn labelled(label: Option<String>) -> Result<Option<String>, Problem> {
-    match label.as_ref().map(|it| it.chars().count()) {
-        Some(n) if n > MAX_LABEL => {
-            let text = format!("the label has {n} characters; it has at most {MAX_LABEL}");
-            Err(Problem::new(ErrorCode::BodyInvalid, text).at("label"))
-        }
-        _ => Ok(label),
+    let n = label.as_ref().map_or(0, |it| it.chars().count());
+    if n <= MAX_LABEL {
+        return Ok(label);
     }
+    Err(Problem::in_body("label", format!("the label has {n} characters; it has at most {MAX_LABEL}")))
 }
 
 /// Checks the number at which a page starts. Stores can't count further than this.
 pub(crate) fn numbered(before: Option<u64>) -> Result<Option<u64>, Problem> {
     match before {
-        Some(it) if i64::try_from(it).is_err() => Err(Problem::new(
-            ErrorCode::QueryInvalid,
-            format!("`before` is {it}, which is not a page number"),
-        )),
+        Some(it) if i64::try_from(it).is_err() => {
+            let text = format!("`before` is {it}, which is not a page number");
+            Err(Problem::new(ErrorCode::QueryInvalid, text))
+        }
         it => Ok(it),
     }
 }
@@ -179,10 +177,7 @@ pub(crate) async fn create(
     get, path = "/v1/sessions", operation_id = "list_sessions", tag = "sessions", params(Page),
     responses((status = 200, description = "A page of sessions.", body = SessionPage), Refused)
 )]
-pub(crate) async fn list(
-    access: Access,
-    QueryParams(page): QueryParams<Page>,
-) -> Result<Json<SessionPage>, Problem> {
+pub(crate) async fn list(access: Access, QueryParams(page): QueryParams<Page>) -> JsonResult<SessionPage> {
     let limit = limited(page.limit, 100, 1000)?;
     let after = page.after.map(SessionId::parse).transpose()?;
     let sessions = access.sessions.list(after, limit).await?;
@@ -195,10 +190,7 @@ pub(crate) async fn list(
     get, path = "/v1/sessions/{id}", operation_id = "show_session", tag = "sessions", params(SessionPath),
     responses((status = 200, description = "The session.", body = SessionView), Refused, NotThere)
 )]
-pub(crate) async fn show(
-    access: Access,
-    PathParam(id): PathParam<SessionId>,
-) -> Result<Json<SessionView>, Problem> {
+pub(crate) async fn show(access: Access, PathParam(id): PathParam<SessionId>) -> JsonResult<SessionView> {
     view(&access, &id).await.map(Json)
 }
 
@@ -229,16 +221,12 @@ pub(crate) async fn delete(
     access: Access,
     PathParam(id): PathParam<SessionId>,
 ) -> Result<StatusCode, Problem> {
-    match access.sessions.delete(&id).await? {
-        true => {
-            access.audit.record(access.act("session.deleted", id.as_str())).await;
-            access.recorder.forget(&access.key(&id));
-            // Turns that were not remembered yet are gone; so are the words that a memory found in the log.
-            access.loaded().project.memories().drop_session(access.sessions.tenant(), &id).await?;
-            Ok(StatusCode::NO_CONTENT)
-        }
-        false => Err(Problem::not_found("session", id.as_str())),
-    }
+    let (was_there, act) = (access.sessions.delete(&id).await?, access.act("session.deleted", id.as_str()));
+    let deleted = access.deleted(was_there, act, Problem::not_found("session", id.as_str())).await?;
+    access.recorder.forget(&access.key(&id));
+    // Turns that were not remembered yet are gone; so are the words that a memory found in the log.
+    access.loaded().project.memories().drop_session(access.sessions.tenant(), &id).await?;
+    Ok(deleted)
 }
 
 /// The items to return.
@@ -318,27 +306,23 @@ pub(crate) async fn items(
     access: Access,
     PathParam(id): PathParam<SessionId>,
     QueryParams(query): QueryParams<ItemsQuery>,
-) -> Result<Json<Items>, Problem> {
+) -> JsonResult<Items> {
     let n = limited(query.limit, 100, 10_000)?;
     let thread = access.thread(&id, query.thread).await?;
+    let wrong = |code: ErrorCode, text: &str| Err(Problem::new(code, text));
     let limit = match query.tokens {
-        Some(0) => return Err(Problem::new(ErrorCode::QueryInvalid, "`tokens` is 0; it is at least 1")),
+        Some(0) => return wrong(ErrorCode::QueryInvalid, "`tokens` is 0; it is at least 1"),
         Some(tokens) => Limit::Tokens(Tokens(tokens)),
         None => Limit::Turns(n),
     };
     let view = query.view.unwrap_or(ViewName::Client);
     let (items, before) = match (view, numbered(query.before)?, query.tokens) {
-        (_, Some(0), _) => {
-            return Err(Problem::new(ErrorCode::QueryInvalid, "`before` is 0; it is at least 1"));
-        }
+        (_, Some(0), _) => return wrong(ErrorCode::QueryInvalid, "`before` is 0; it is at least 1"),
         (ViewName::History, Some(_), _) => {
-            return Err(Problem::new(
-                ErrorCode::InputInvalid,
-                "`before` is for the views `client` and `all`",
-            ));
+            return wrong(ErrorCode::InputInvalid, "`before` is for the views `client` and `all`");
         }
         (_, Some(_), Some(_)) => {
-            return Err(Problem::new(ErrorCode::InputInvalid, "`before` and `tokens` exclude each other"));
+            return wrong(ErrorCode::InputInvalid, "`before` and `tokens` exclude each other");
         }
         (ViewName::History, None, _) => {
             let limit = match limit {

@@ -15,12 +15,12 @@ use serde_json::{Map, Value};
 
 use super::sessions::{ThreadView, labelled};
 use super::turns::idempotency_key;
-use crate::Problem;
 use crate::app::{Access, App};
 use crate::http::input::{JsonBody, PathParam, objects, optional_object, segment};
 use crate::http::params::{Repeatable, SessionPath, ThreadPath};
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
+use crate::{JsonResult, Problem};
 
 accepts!(NewThread, NewMessages, NewEvent, Instructions, Model);
 returns!(ThreadList, Stands);
@@ -77,7 +77,7 @@ fn model_choice(name: &str) -> Result<ModelChoice, Problem> {
     let (provider, model) =
         name.split_once('/').filter(|(a, b)| !a.is_empty() && !b.is_empty()).ok_or_else(|| {
             let text = format!("`{}` is not `provider/model`", crate::http::input::shown(name));
-            Problem::new(ErrorCode::BodyInvalid, text).at("model")
+            Problem::in_body("model", text)
         })?;
     Ok(ModelChoice { provider: provider.to_owned(), model: model.to_owned() })
 }
@@ -133,10 +133,7 @@ pub(crate) struct ThreadList {
     get, path = "/v1/sessions/{id}/threads", operation_id = "list_threads", tag = "threads", params(SessionPath),
     responses((status = 200, description = "The threads.", body = ThreadList), Refused, NotThere)
 )]
-pub(crate) async fn list(
-    access: Access,
-    PathParam(id): PathParam<SessionId>,
-) -> Result<Json<ThreadList>, Problem> {
+pub(crate) async fn list(access: Access, PathParam(id): PathParam<SessionId>) -> JsonResult<ThreadList> {
     access.sessions.open(&id).await?;
     let key = access.key(&id);
     let threads = access.store().threads(key).await?;
@@ -148,7 +145,7 @@ pub(crate) async fn list(
     get, path = "/v1/threads/{id}", operation_id = "show_thread", tag = "threads", params(ThreadPath),
     responses((status = 200, description = "The thread.", body = ThreadView), Refused, NotThere)
 )]
-pub(crate) async fn show(NamedThread { access, thread }: NamedThread) -> Result<Json<ThreadView>, Problem> {
+pub(crate) async fn show(NamedThread { access, thread }: NamedThread) -> JsonResult<ThreadView> {
     view(&access, &thread).await.map(Json)
 }
 
@@ -164,13 +161,8 @@ pub(crate) async fn delete(NamedThread { access, thread }: NamedThread) -> Resul
         return Err(Problem::new(ErrorCode::MainThread, format!("`{id}` is the main thread of its session")));
     }
     let session = access.sessions.open(&id.session()).await?;
-    match session.release(id).await? {
-        true => {
-            access.audit.record(access.act("thread.deleted", id.as_str())).await;
-            Ok(StatusCode::NO_CONTENT)
-        }
-        false => Err(Problem::not_found("thread", id.as_str())),
-    }
+    let (was_there, act) = (session.release(id).await?, access.act("thread.deleted", id.as_str()));
+    access.deleted(was_there, act, Problem::not_found("thread", id.as_str())).await
 }
 
 /// Messages to append.
@@ -249,18 +241,18 @@ pub(crate) async fn append(
     NamedThread { thread, .. }: NamedThread,
     headers: HeaderMap,
     JsonBody(new): JsonBody<NewMessages>,
-) -> Result<Json<Stands>, Problem> {
+) -> JsonResult<Stands> {
     let key = idempotency_key(&headers)?;
     let default = new.visibility;
     let items = new.messages.into_iter().map(|it| it.item(default)).collect::<Result<Vec<_>, _>>()?;
     if items.is_empty() {
-        return Err(Problem::new(ErrorCode::BodyInvalid, "there is nothing to append").at("messages"));
+        return Err(Problem::in_body("messages", "there is nothing to append"));
     }
     add(&thread.with_policy(new.policy), key, items).await
 }
 
 /// Appends items, once if they have a key.
-async fn add(thread: &Thread, key: Option<String>, items: Vec<NewItem>) -> Result<Json<Stands>, Problem> {
+async fn add(thread: &Thread, key: Option<String>, items: Vec<NewItem>) -> JsonResult<Stands> {
     match key {
         Some(key) => thread.add_items_once(&key, items).await.map(|_| ())?,
         None => thread.add(items).await.map(|_| ())?,
@@ -304,10 +296,10 @@ pub(crate) async fn tell(
     NamedThread { thread, .. }: NamedThread,
     headers: HeaderMap,
     JsonBody(new): JsonBody<NewEvent>,
-) -> Result<Json<Stands>, Problem> {
+) -> JsonResult<Stands> {
     let key = idempotency_key(&headers)?;
     let event = SystemEvent::from_outside(new.name, new.text, new.data)
-        .map_err(|err| Problem::new(ErrorCode::BodyInvalid, err.to_string()).at(err.field()))?;
+        .map_err(|err| Problem::in_body(err.field(), err.to_string()))?;
     let item = NewItem::from(event);
     let item = match new.visibility {
         Some(visibility) => item.visibility(visibility),
@@ -322,18 +314,14 @@ pub(crate) async fn tell(
 #[schemars(rename = "NewInstructions")]
 pub(crate) struct Instructions {
     /// The text; null takes the instructions away.
-    #[serde(deserialize_with = "present")]
+    // It may be null but not missing: an empty body must not remove anything.
+    #[serde(deserialize_with = "Option::deserialize")]
     #[schemars(schema_with = "text_or_null")]
     text: Option<String>,
 }
 
 fn text_or_null(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<Option<String>>()
-}
-
-/// Reads a value that may be null but not missing: an empty body must not remove anything.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    Option::deserialize(deserializer)
 }
 
 /// Set the instructions of a thread.
@@ -344,7 +332,7 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<S
 pub(crate) async fn instruct(
     NamedThread { thread, .. }: NamedThread,
     JsonBody(new): JsonBody<Instructions>,
-) -> Result<Json<Stands>, Problem> {
+) -> JsonResult<Stands> {
     thread.set_system_instructions(new.text.as_deref()).await?;
     Ok(Stands::of(&thread))
 }
@@ -367,7 +355,7 @@ pub(crate) struct Model {
 pub(crate) async fn choose(
     NamedThread { thread, .. }: NamedThread,
     JsonBody(new): JsonBody<Model>,
-) -> Result<Json<Stands>, Problem> {
+) -> JsonResult<Stands> {
     let ModelChoice { provider, model } = model_choice(&new.model)?;
     thread.set_provider_model(&provider, &model).await?;
     Ok(Stands::of(&thread))
@@ -378,7 +366,7 @@ pub(crate) async fn choose(
     post, path = "/v1/threads/{id}/reset", operation_id = "reset_thread", tag = "threads", params(ThreadPath),
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict)
 )]
-pub(crate) async fn reset(NamedThread { thread, .. }: NamedThread) -> Result<Json<Stands>, Problem> {
+pub(crate) async fn reset(NamedThread { thread, .. }: NamedThread) -> JsonResult<Stands> {
     thread.reset_history().await?;
     Ok(Stands::of(&thread))
 }
@@ -388,7 +376,7 @@ pub(crate) async fn reset(NamedThread { thread, .. }: NamedThread) -> Result<Jso
     post, path = "/v1/threads/{id}/refresh", operation_id = "refresh_thread", tag = "threads", params(ThreadPath),
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict)
 )]
-pub(crate) async fn refresh(NamedThread { access, thread }: NamedThread) -> Result<Json<Stands>, Problem> {
+pub(crate) async fn refresh(NamedThread { access, thread }: NamedThread) -> JsonResult<Stands> {
     access.loaded().agent.refresh(&thread).await?;
     Ok(Stands::of(&thread))
 }

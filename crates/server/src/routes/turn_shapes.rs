@@ -137,13 +137,9 @@ impl PassRequest {
     /// Returns an error if a limit is set. The limits of a session's turns are those of its prompt.
     pub(crate) fn check_unlimited(&self) -> Result<(), Problem> {
         let limits = [("token_budget", self.token_budget), ("input_budget", self.input_budget)];
-        match limits.iter().find(|(_, limit)| limit.is_some()) {
-            None => Ok(()),
-            Some((name, _)) => {
-                let text = format!("`{name}` and `session` exclude each other");
-                Err(Problem::new(ErrorCode::InputInvalid, text).at(*name))
-            }
-        }
+        let Some((name, _)) = limits.iter().find(|(_, limit)| limit.is_some()) else { return Ok(()) };
+        let text = format!("`{name}` and `session` exclude each other");
+        Err(Problem::new(ErrorCode::InputInvalid, text).at(*name))
     }
 }
 
@@ -230,15 +226,12 @@ impl TurnResult {
 impl TurnRequest {
     /// Refuses what means something in a session only.
     pub(crate) fn check_unkept(&self) -> Result<(), Problem> {
-        match &self.thread {
-            None => Ok(()),
-            Some(_) => {
-                let text = "`thread` means nothing without a session";
-                Err(Problem::new(ErrorCode::UnknownField, text)
-                    .at("thread")
-                    .hint("`POST /v1/sessions/{id}/turns` takes it"))
-            }
+        if self.thread.is_none() {
+            return Ok(());
         }
+        let text = "`thread` means nothing without a session";
+        let problem = Problem::new(ErrorCode::UnknownField, text).at("thread");
+        Err(problem.hint("`POST /v1/sessions/{id}/turns` takes it"))
     }
 
     /// Returns the id of the requested prompt.
@@ -283,9 +276,7 @@ impl TurnRequest {
 
     fn checked_tools(&self) -> Result<Vec<ToolDefinition>, Problem> {
         for (idx, tool) in self.client_tools.iter().enumerate() {
-            let wrong = |text: String| {
-                Problem::new(ErrorCode::BodyInvalid, text).at(format!("client_tools[{idx}].parameters"))
-            };
+            let wrong = |text: String| Problem::in_body(format!("client_tools[{idx}].parameters"), text);
             if !tool.parameters.is_object() {
                 return Err(wrong("the parameters of a tool are a JSON Schema, an object".to_owned()));
             }
@@ -318,7 +309,7 @@ const MAX_QUERY: usize = 10_000;
 
 /// Checks what a turn asks of knowledge bases. Each must be one of the project or the tenant's own.
 async fn check_knowledge(access: &Access, request: &KnowledgeRequest) -> Result<(), Problem> {
-    let invalid = |at: &str, text: String| Err(Problem::new(ErrorCode::BodyInvalid, text).at(at));
+    let invalid = |at: &str, text: String| Err(Problem::in_body(at, text));
     if request.bases.is_empty() {
         return invalid("knowledge.bases", "no knowledge base is named".to_owned());
     }

@@ -253,10 +253,9 @@ fn check_retryable(thread: &Thread, turn: &str) -> Result<(), Problem> {
     match found.map(|it| it.status()) {
         Some(TurnStatus::Failed | TurnStatus::Interrupted) => Ok(()),
         Some(status) => {
-            let text = format!(
-                "turn `{turn}` is {}: only one that failed or was interrupted is tried again",
-                status.as_str()
-            );
+            let status = status.as_str();
+            let text =
+                format!("turn `{turn}` is {status}: only one that failed or was interrupted is tried again");
             Err(Problem::new(ErrorCode::TurnNotRetryable, text))
         }
         None => Err(Problem::not_found("turn", &shown(turn))),

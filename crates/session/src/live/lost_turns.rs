@@ -72,12 +72,9 @@ impl LiveThread {
             return Ok(Some(TakenLease { turn: None, fence }));
         };
         let said = self.saved_text(turn).await?;
-        let said = self
-            .shared
-            .counted(said.into_iter().collect())
-            .into_iter()
-            .chain([ended(TurnStatus::Interrupted, Some(LOST))]);
-        let draft: Draft = said.map(|it| (turn, it)).collect();
+        let said = self.shared.counted(said.into_iter().collect()).into_iter();
+        let items = said.chain([ended(TurnStatus::Interrupted, Some(LOST))]);
+        let draft: Draft = items.map(|it| (turn, it)).collect();
         self.try_append(writer, guard(fence), |_| Ok(draft.clone())).await?;
         Ok(Some(TakenLease { turn: Some(turn), fence }))
     }

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use contexture_history::Timestamp;
 
-use super::MemoryStore;
+use super::{MemoryStore, reads, writes};
 use crate::rank::{
     AnalyzerPool, CollectionStats, IndexReader, ListKey, RankQuery, RankedText, Strength, TextNo, rank,
 };
@@ -163,6 +163,15 @@ impl Base {
         Ok(BaseHits { version: self.info.version, hits })
     }
 
+    fn put_vectors(&mut self, model: &str, vectors: Vec<ChunkVector>) {
+        self.info.version += 1;
+        for ChunkVector { no, values } in vectors {
+            if let Some(chunk) = self.chunks.get_mut(&no) {
+                chunk.vector = Some((model.to_owned(), values));
+            }
+        }
+    }
+
     fn after(&self, no: ChunkNo) -> impl Iterator<Item = (&ChunkNo, &ChunkRow)> {
         self.chunks.range((Bound::Excluded(no), Bound::Unbounded))
     }
@@ -220,122 +229,50 @@ impl IndexReader for Reader<'_> {
     }
 }
 
-impl MemoryStore {
-    fn in_base<T: Send + 'static>(
-        &self,
-        key: &BaseKey,
-        read: impl FnOnce(&Base) -> Result<T, StoreError>,
-    ) -> StoreFuture<'_, T> {
-        let read = self.lock().bases.get(key).and_then(read);
-        Box::pin(std::future::ready(read))
-    }
-
-    fn change_base<T: Send + 'static>(
-        &self,
-        key: &BaseKey,
-        change: impl FnOnce(&mut Base) -> T,
-    ) -> StoreFuture<'_, T> {
-        let changed = self.lock().bases.get_mut(key).map(|base| {
-            base.info.version += 1;
-            change(base)
-        });
-        Box::pin(std::future::ready(changed))
-    }
-}
-
 impl SourceIndex for MemoryStore {
-    fn put_base(&self, key: BaseKey, settings: BaseSettings, at: Timestamp) -> StoreFuture<'_, BaseInfo> {
-        let info = self.lock().bases.put(key, settings, at);
-        Box::pin(std::future::ready(Ok(info)))
+    writes! { inner, now;
+        put_base(key: BaseKey, settings: BaseSettings, at: Timestamp) -> BaseInfo
+            = Ok(inner.bases.put(key, settings, at));
+        delete_base(key: BaseKey) -> bool = Ok(inner.bases.0.remove(&key).is_some());
+        change_sources(key: BaseKey, change: SourceChange) -> SourcesChanged
+            = inner.bases.get_mut(&key).and_then(|it| it.change(change));
+        put_vectors(key: BaseKey, model: String, vectors: Vec<ChunkVector>) -> ()
+            = inner.bases.get_mut(&key).map(|it| it.put_vectors(&model, vectors));
     }
 
-    fn base(&self, key: BaseKey) -> StoreFuture<'_, Option<BaseInfo>> {
-        let info = self.lock().bases.0.get(&key).map(|it| it.info.clone());
-        Box::pin(std::future::ready(Ok(info)))
-    }
-
-    fn bases(&self, tenant: Tenant, after: Option<BaseId>, max: usize) -> StoreFuture<'_, Vec<BaseInfo>> {
-        let inner = self.lock();
-        let of_tenant = inner.bases.0.iter().filter(|(key, _)| key.tenant == tenant);
-        let listed = of_tenant.filter(|(key, _)| after.as_ref().is_none_or(|it| key.base > *it));
-        let bases = listed.take(max).map(|(_, base)| base.info.clone()).collect();
-        Box::pin(std::future::ready(Ok(bases)))
-    }
-
-    fn delete_base(&self, key: BaseKey) -> StoreFuture<'_, bool> {
-        let was_there = self.lock().bases.0.remove(&key).is_some();
-        Box::pin(std::future::ready(Ok(was_there)))
-    }
-
-    fn change_sources(&self, key: BaseKey, change: SourceChange) -> StoreFuture<'_, SourcesChanged> {
-        let changed = self.lock().bases.get_mut(&key).and_then(|base| base.change(change));
-        Box::pin(std::future::ready(changed))
-    }
-
-    fn erase_removed(&self) -> StoreFuture<'_, ()> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-
-    fn sources(&self, key: BaseKey, after: Option<SourceId>, max: usize) -> StoreFuture<'_, Vec<SourceInfo>> {
-        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.in_base(&key, |base| {
-            let listed = base.sources.range((start, Bound::Unbounded)).take(max);
-            Ok(listed.map(|(_, it)| it.info.clone()).collect())
-        })
-    }
-
-    fn sources_with(&self, key: BaseKey, ids: Vec<SourceId>) -> StoreFuture<'_, Vec<SourceInfo>> {
-        let ids: BTreeSet<SourceId> = ids.into_iter().collect();
-        self.in_base(&key, |base| {
-            Ok(ids.iter().filter_map(|it| base.sources.get(it)).map(|it| it.info.clone()).collect())
-        })
-    }
-
-    fn chunks(&self, key: BaseKey, selection: ChunkSelection) -> StoreFuture<'_, Vec<StoredChunk>> {
-        self.in_base(&key, |base| Ok(base.select(&selection)))
-    }
-
-    fn search_base(&self, key: BaseKey, query: RankQuery, max: usize) -> StoreFuture<'_, BaseHits> {
-        self.in_base(&key, |base| base.search(&query, max))
-    }
-
-    fn put_vectors(&self, key: BaseKey, model: String, vectors: Vec<ChunkVector>) -> StoreFuture<'_, ()> {
-        self.change_base(&key, |base| {
-            for ChunkVector { no, values } in vectors {
-                if let Some(chunk) = base.chunks.get_mut(&no) {
-                    chunk.vector = Some((model.clone(), values));
-                }
-            }
-        })
-    }
-
-    fn without_vector(
-        &self,
-        key: BaseKey,
-        model: String,
-        after: ChunkNo,
-        max: usize,
-    ) -> StoreFuture<'_, Vec<StoredChunk>> {
-        self.in_base(&key, |base| {
+    reads! { inner, now;
+        erase_removed() -> () = ();
+        base(key: BaseKey) -> Option<BaseInfo> = inner.bases.0.get(&key).map(|it| it.info.clone());
+        bases(tenant: Tenant, after: Option<BaseId>, max: usize) -> Vec<BaseInfo> = {
+            let of_tenant = inner.bases.0.iter().filter(|(key, _)| key.tenant == tenant);
+            let listed = of_tenant.filter(|(key, _)| after.as_ref().is_none_or(|it| key.base > *it));
+            listed.take(max).map(|(_, base)| base.info.clone()).collect()
+        };
+        sources(key: BaseKey, after: Option<SourceId>, max: usize) -> Vec<SourceInfo> = {
+            let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+            let listed = inner.bases.get(&key)?.sources.range((start, Bound::Unbounded)).take(max);
+            listed.map(|(_, it)| it.info.clone()).collect()
+        };
+        sources_with(key: BaseKey, ids: Vec<SourceId>) -> Vec<SourceInfo> = {
+            let (ids, base) = (ids.into_iter().collect::<BTreeSet<_>>(), inner.bases.get(&key)?);
+            ids.iter().filter_map(|it| base.sources.get(it)).map(|it| it.info.clone()).collect()
+        };
+        chunks(key: BaseKey, selection: ChunkSelection) -> Vec<StoredChunk>
+            = inner.bases.get(&key)?.select(&selection);
+        search_base(key: BaseKey, query: RankQuery, max: usize) -> BaseHits
+            = inner.bases.get(&key)?.search(&query, max)?;
+        without_vector(key: BaseKey, model: String, after: ChunkNo, max: usize) -> Vec<StoredChunk> = {
+            let base = inner.bases.get(&key)?;
             let is_without = |row: &ChunkRow| row.vector.as_ref().is_none_or(|(of, _)| *of != model);
             let without = base.after(after).filter(|(_, row)| is_without(row)).take(max);
-            Ok(without.filter_map(|(no, _)| base.chunk(*no)).collect())
-        })
-    }
-
-    fn vectors(
-        &self,
-        key: BaseKey,
-        model: String,
-        after: ChunkNo,
-        max: usize,
-    ) -> StoreFuture<'_, Vec<ChunkVector>> {
-        self.in_base(&key, |base| {
+            without.filter_map(|(no, _)| base.chunk(*no)).collect()
+        };
+        vectors(key: BaseKey, model: String, after: ChunkNo, max: usize) -> Vec<ChunkVector> = {
             let of_model = |(no, row): (&ChunkNo, &ChunkRow)| {
                 let (of, values) = row.vector.as_ref()?;
                 (*of == model).then(|| ChunkVector { no: *no, values: values.clone() })
             };
-            Ok(base.after(after).filter_map(of_model).take(max).collect())
-        })
+            inner.bases.get(&key)?.after(after).filter_map(of_model).take(max).collect()
+        };
     }
 }

@@ -230,13 +230,9 @@ impl Session {
     }
 
     async fn make(&self, name: String, start: &IsolatedStart) -> Result<Thread, SessionError> {
-        match start.inherit_history {
-            true => self.inherit(name, start).await,
-            false => self.empty(&name, start).await,
+        if !start.inherit_history {
+            return self.empty(&name, start).await;
         }
-    }
-
-    async fn inherit(&self, name: String, start: &IsolatedStart) -> Result<Thread, SessionError> {
         let base = match &start.base {
             Some(id) => self.thread(id).await?,
             None => self.main.clone(),

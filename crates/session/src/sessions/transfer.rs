@@ -162,12 +162,11 @@ async fn write(
     for ExportedThread { thread, items } in threads {
         let id = renamed(&thread.id, old, &key.session)?;
         if thread.kind == LogKind::Isolated {
-            let base = match thread.base {
-                Some(base) => Some(ForkPoint { thread: renamed(&base.thread, old, &key.session)?, ..base }),
-                None => None,
-            };
-            let new = NewLog::isolated(key.clone(), id.clone(), thread.created);
-            let new = NewLog { label: thread.label, base, ..new };
+            let mut new = NewLog::isolated(key.clone(), id.clone(), thread.created);
+            new.label = thread.label;
+            if let Some(base) = thread.base {
+                new.base = Some(ForkPoint { thread: renamed(&base.thread, old, &key.session)?, ..base });
+            }
             sessions.store().create_log(new).await?;
         }
         append_all(sessions, ThreadKey { tenant: key.tenant.clone(), thread: id }, items).await?;
@@ -240,15 +239,11 @@ fn read<'a>(
         let line = serde_json::from_str(text).map_err(|err| wrong(err.to_string()))?;
         reader.take(line).map_err(wrong)?;
     }
+    let incomplete = |detail: &str| Err(SessionError::Import { line: last, detail: detail.to_owned() });
     match reader {
         ImportReader { session: Some(session), threads, is_whole: true } => Ok((session, threads)),
-        ImportReader { session: None, .. } => {
-            Err(SessionError::Import { line: last, detail: "there is no session".to_owned() })
-        }
-        _ => Err(SessionError::Import {
-            line: last,
-            detail: "the text was cut off: its end is missing".to_owned(),
-        }),
+        ImportReader { session: None, .. } => incomplete("there is no session"),
+        _ => incomplete("the text was cut off: its end is missing"),
     }
 }
 

@@ -208,14 +208,9 @@ fn take_blobs(item: usize, entry: &mut Entry<'_>, blobs: &mut Vec<Blob>) -> Resu
         blobs.push(blob(item, None, rest));
         // The placeholder is of another kind, which has another visibility.
         entry.visibility.get_or_insert(body.default_visibility());
-        *body = Cow::Owned(placeholder());
+        *body = Cow::Owned(Body::Application(Application { kind: String::new(), value: Value::Null }));
     }
     Ok(())
-}
-
-/// The placeholder of a body that was taken out.
-fn placeholder() -> Body {
-    Body::Application(Application { kind: String::new(), value: Value::Null })
 }
 
 fn blob(item: usize, text: Option<usize>, content: String) -> Blob {

@@ -606,17 +606,12 @@ impl Append {
         let Some(last) = self.items.last() else {
             return Err(malformed("it has no items".to_owned()));
         };
-        if let Some(deep) = self.items.iter().find(|it| texts::is_deep(&it.body)) {
-            let detail = format!("item {} is nested deeper than {} levels", deep.seq, texts::MAX_DEPTH);
-            return Err(malformed(detail));
-        }
+        check_rewrite(key, &self.items)?;
         let Some(expected) = self.expected else {
-            return match self.state.is_none() && self.keys.is_empty() {
-                true => Ok(()),
-                false => {
-                    Err(malformed("it has a state or keys and does not say where the log ends".to_owned()))
-                }
-            };
+            if self.state.is_none() && self.keys.is_empty() {
+                return Ok(());
+            }
+            return Err(malformed("it has a state or keys and does not say where the log ends".to_owned()));
         };
         let follows = |(idx, item): (u64, &Item)| expected.0.checked_add(idx) == Some(item.seq.0);
         if !(1..).zip(&self.items).all(follows) {
@@ -642,7 +637,8 @@ impl Append {
     }
 }
 
-/// Checks that the items of a [rewrite](Store::rewrite) can be read back. Every store calls it first.
+/// Checks that items can be read back. Every store calls it before a [rewrite](Store::rewrite); [`Append::check`] does
+/// so for an append.
 pub fn check_rewrite(key: &ThreadKey, items: &[Item]) -> Result<(), StoreError> {
     match items.iter().find(|it| texts::is_deep(&it.body)) {
         Some(deep) => {

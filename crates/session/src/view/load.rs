@@ -27,10 +27,7 @@ impl StoredThread<'_> {
     /// Reads the newest turns again, unless the thread is still as the snapshot has it.
     pub(crate) async fn newer(self, known: &Snapshot, window: usize) -> Result<Option<Snapshot>, StoreError> {
         let state = self.state().await?;
-        match state == *known.state() {
-            true => Ok(None),
-            false => self.snapshot_of(state, window).await.map(Some),
-        }
+        if state == *known.state() { Ok(None) } else { self.snapshot_of(state, window).await.map(Some) }
     }
 
     async fn state(self) -> Result<State, StoreError> {

@@ -52,13 +52,10 @@ impl View {
     /// Returns the archive that a plan over the items of this view makes: a text in the place of the range, or why it
     /// is left out, and in either case the facts that stay.
     pub fn archive(&self, plan: &Plan, text: Result<String, String>, facts: Vec<Fact>) -> NewArchive {
-        let (text, left_out) = match text {
-            Ok(text) => (Some(text), None),
-            Err(reason) => (None, Some(reason)),
-        };
-        let first = match left_out {
-            Some(_) => self.left_out_from(self.reach(plan)),
-            None => self.reach(plan),
+        let reach = self.reach(plan);
+        let (text, left_out, first) = match text {
+            Ok(text) => (Some(text), None, reach),
+            Err(reason) => (None, Some(reason), self.left_out_from(reach)),
         };
         NewArchive {
             text,

@@ -38,10 +38,7 @@ fn trusted(roots: Option<&Path>) -> Result<RootCertStore, String> {
     };
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(certificates);
-    match store.is_empty() {
-        true => Err("there are no certificates to trust".to_owned()),
-        false => Ok(store),
-    }
+    if store.is_empty() { Err("there are no certificates to trust".to_owned()) } else { Ok(store) }
 }
 
 fn from_file(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {

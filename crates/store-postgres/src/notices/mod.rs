@@ -16,7 +16,6 @@ use contexture_session::{SessionKey, StoreError};
 use futures::future::{Either, select};
 use futures::stream::{TryStreamExt, poll_fn};
 use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
 use tokio::time::sleep;
 use tokio_postgres::{AsyncMessage, Client, Error};
 
@@ -58,16 +57,12 @@ impl Notices {
         // Before looking: what is appended in between is not missed.
         let woken = waiter.woken();
         if end.await?.ok_or_else(|| StoreError::no_session(&session.session))? <= after {
-            self.backoff(config, woken).await;
+            // Without a wake it is looked again after a while.
+            let is_listening = self.is_listening.load(Ordering::Acquire);
+            let patience = if is_listening { config.recheck } else { config.poll };
+            select(pin!(woken), pin!(sleep(patience))).await;
         }
         Ok(())
-    }
-
-    /// Waits for a wake, or until it is time to look without one.
-    async fn backoff(&self, config: &PostgresConfig, woken: Notified<'_>) {
-        let is_listening = self.is_listening.load(Ordering::Acquire);
-        let patience = if is_listening { config.recheck } else { config.poll };
-        select(pin!(woken), pin!(sleep(patience))).await;
     }
 
     /// Listens and announces until the store is dropped.
@@ -85,18 +80,14 @@ impl Notices {
         let (client, mut connection) = database.postgres.connect(database.tls.clone()).await?;
         let messages = poll_fn(move |cx| connection.poll_message(cx));
         let incoming = messages.try_for_each(|message| {
-            self.hear(message);
+            if let AsyncMessage::Notification(notification) = message {
+                self.waiters.wake(&Topic(notification.payload().to_owned()));
+            }
             ready(Ok(()))
         });
         let outgoing = self.announce_all(&client, database);
         match select(pin!(incoming), pin!(outgoing)).await {
             Either::Left((outcome, _)) | Either::Right((outcome, _)) => outcome,
-        }
-    }
-
-    fn hear(&self, message: AsyncMessage) {
-        if let AsyncMessage::Notification(notification) = message {
-            self.waiters.wake(&Topic(notification.payload().to_owned()));
         }
     }
 

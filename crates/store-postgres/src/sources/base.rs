@@ -5,19 +5,16 @@ use contexture_session::sources::{BaseInfo, BaseSettings, ChunkNo};
 use contexture_session::{BaseId, BaseKey, StoreError, Tenant};
 use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
 use super::json;
 use crate::database::{Database, begin};
 use crate::failure::Failure;
+use crate::log::{BaseClient, RowKey as _};
 use crate::numbers::{from_sql, to_sql};
 
 const BASE: &str = "\
     SELECT base, settings, documents, chunks, length, version, created, updated, last
     FROM {schema}.bases WHERE tenant = $1 AND base = $2";
-const LOCK: &str = "\
-    SELECT base, settings, documents, chunks, length, version, created, updated, last
-    FROM {schema}.bases WHERE tenant = $1 AND base = $2 FOR UPDATE";
 const BASES: &str = "\
     SELECT base, settings, documents, chunks, length, version, created, updated, last
     FROM {schema}.bases WHERE tenant = $1 AND base > $2 ORDER BY base LIMIT $3";
@@ -44,11 +41,9 @@ pub(crate) struct FoundBase {
 }
 
 fn found(row: &Row) -> Result<FoundBase, Failure> {
-    let name: String = row.try_get(0)?;
-    let base = BaseId::parse(name).map_err(|err| Failure::Damaged(err.to_string()))?;
     let count = |column: usize| row.try_get(column).map(from_sql);
     let info = BaseInfo {
-        base,
+        base: BaseId::parse(row.try_get::<_, String>(0)?)?,
         settings: json(row.try_get(1)?)?,
         documents: count(2)?,
         chunks: count(3)?,
@@ -60,53 +55,27 @@ fn found(row: &Row) -> Result<FoundBase, Failure> {
     Ok(FoundBase { info, last: count(8)? })
 }
 
+impl<C: GenericClient> BaseClient<'_, C> {
+    /// Returns the base, which must exist.
+    pub(super) async fn existing(&self) -> Result<FoundBase, Failure> {
+        self.found(BASE).await
+    }
+
+    /// Locks the base, which must exist, until the end of the transaction.
+    pub(super) async fn locked(&self) -> Result<FoundBase, Failure> {
+        self.found(&format!("{BASE} FOR UPDATE")).await
+    }
+
+    async fn found(&self, sql: &str) -> Result<FoundBase, Failure> {
+        let rows = self.query(sql, &[]).await?;
+        found(rows.first().ok_or_else(|| StoreError::no_base(&self.key.base))?)
+    }
+}
+
 impl Database {
     pub(crate) async fn base(&self, key: &BaseKey) -> Result<Option<BaseInfo>, StoreError> {
-        let names: [&str; 2] = [key.tenant.as_str(), key.base.as_str()];
-        Ok(self.select(BASE, &[&names[0], &names[1]], found).await?.pop().map(|it| it.info))
-    }
-
-    /// Returns a base that must exist.
-    pub(crate) async fn existing_base(
-        &self,
-        client: &impl GenericClient,
-        key: &BaseKey,
-    ) -> Result<FoundBase, Failure> {
-        self.base_by(BASE, client, key).await
-    }
-
-    /// Returns a base that must exist, locked until the end of the transaction.
-    pub(crate) async fn locked_base(
-        &self,
-        client: &impl GenericClient,
-        key: &BaseKey,
-    ) -> Result<FoundBase, Failure> {
-        self.base_by(LOCK, client, key).await
-    }
-
-    async fn base_by(
-        &self,
-        sql: &str,
-        client: &impl GenericClient,
-        key: &BaseKey,
-    ) -> Result<FoundBase, Failure> {
-        let rows = self.query_base(client, key, sql, &[]).await?;
-        found(rows.first().ok_or_else(|| StoreError::no_base(&key.base))?)
-    }
-
-    /// Runs a statement whose first parameters are the tenant and the base, and returns its rows.
-    pub(super) async fn query_base(
-        &self,
-        client: &impl GenericClient,
-        key: &BaseKey,
-        text: &str,
-        more: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, Failure> {
-        let (tenant, base) = (key.tenant.as_str(), key.base.as_str());
-        let mut params: Vec<&(dyn ToSql + Sync)> = vec![&tenant, &base];
-        params.extend(more);
-        let statement = client.prepare_cached(&self.sql(text)).await?;
-        Ok(client.query(&statement, &params).await?)
+        let (tenant, base) = key.names();
+        Ok(self.select(BASE, &[&tenant, &base], found).await?.pop().map(|it| it.info))
     }
 
     pub(crate) async fn bases(
@@ -130,7 +99,7 @@ impl Database {
         let settings = &serde_json::to_vec(settings).unwrap_or_default();
         self.run(|client, _| async move {
             let statement = client.prepare_cached(&self.current_sql(PUT)).await?;
-            let (tenant, base) = (key.tenant.as_str(), key.base.as_str());
+            let (tenant, base) = key.names();
             match client.query_opt(&statement, &[&tenant, &base, settings, &at.0]).await? {
                 Some(row) => Ok(found(&row)?.info),
                 None => {
@@ -146,13 +115,14 @@ impl Database {
         self.run(|mut client, _| async move {
             let transaction = begin(&mut client).await?;
             self.check_current(&transaction).await?;
-            match self.locked_base(&transaction, key).await {
+            let base = BaseClient { database: self, client: &transaction, key };
+            match base.locked().await {
                 Ok(_) => {}
                 Err(Failure::Answer(StoreError::NotFound { .. })) => return Ok(false),
                 Err(err) => return Err(err),
             }
             for sql in DELETE {
-                self.query_base(&transaction, key, sql, &[]).await?;
+                base.query(sql, &[]).await?;
             }
             transaction.commit().await?;
             Ok(true)

@@ -11,6 +11,7 @@ use tokio_postgres::{IsolationLevel, Row};
 use super::{json, text};
 use crate::database::Database;
 use crate::failure::Failure;
+use crate::log::BaseClient;
 use crate::numbers::{from_sql, to_sql};
 
 const SOURCES_WITH: &str = "\
@@ -28,10 +29,6 @@ pub(super) async fn begin_reading(client: &mut Client) -> Result<Transaction<'_>
     client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true).start().await
 }
 
-fn source_id(id: String) -> Result<SourceId, Failure> {
-    SourceId::parse(id).map_err(|err| Failure::Damaged(err.to_string()))
-}
-
 fn count(row: &Row, column: usize) -> Result<u64, Failure> {
     Ok(from_sql(row.try_get(column)?))
 }
@@ -43,7 +40,7 @@ fn small(row: &Row, column: usize) -> Result<u32, Failure> {
 fn source(row: &Row) -> Result<SourceInfo, Failure> {
     let origin: Option<Vec<u8>> = row.try_get(2)?;
     Ok(SourceInfo {
-        id: source_id(row.try_get(0)?)?,
+        id: SourceId::parse(row.try_get::<_, String>(0)?)?,
         title: text(row.try_get(1)?)?,
         origin: origin.map(text).transpose()?,
         media_type: text(row.try_get(3)?)?,
@@ -65,8 +62,9 @@ impl Database {
     ) -> Result<Vec<SourceInfo>, StoreError> {
         let after = after.map_or("", SourceId::as_str);
         self.run(|client, _| async move {
-            self.existing_base(&client, key).await?;
-            let rows = self.query_base(&client, key, SOURCES, &[&after, &to_sql(max as u64)]).await?;
+            let base = BaseClient { database: self, client: &client, key };
+            base.existing().await?;
+            let rows = base.query(SOURCES, &[&after, &to_sql(max as u64)]).await?;
             rows.iter().map(source).collect()
         })
         .await
@@ -78,21 +76,11 @@ impl Database {
         ids: &[SourceId],
     ) -> Result<Vec<SourceInfo>, StoreError> {
         self.run(|client, _| async move {
-            self.existing_base(&client, key).await?;
-            self.find_sources(&client, key, ids).await
+            let base = BaseClient { database: self, client: &client, key };
+            base.existing().await?;
+            base.sources_with(ids).await
         })
         .await
-    }
-
-    async fn find_sources(
-        &self,
-        client: &impl GenericClient,
-        key: &BaseKey,
-        ids: &[SourceId],
-    ) -> Result<Vec<SourceInfo>, Failure> {
-        let ids: Vec<&str> = ids.iter().map(SourceId::as_str).collect();
-        let rows = self.query_base(client, key, SOURCES_WITH, &[&ids]).await?;
-        rows.iter().map(source).collect()
     }
 
     pub(crate) async fn chunks(
@@ -102,11 +90,12 @@ impl Database {
     ) -> Result<Vec<StoredChunk>, StoreError> {
         self.run(|mut client, _| async move {
             let transaction = begin_reading(&mut client).await?;
-            self.existing_base(&transaction, key).await?;
+            let base = BaseClient { database: self, client: &transaction, key };
+            base.existing().await?;
             let nos = match selection {
                 ChunkSelection::Numbers(nos) => nos.clone(),
                 ChunkSelection::Range { source, positions } => {
-                    let found = self.find_sources(&transaction, key, std::slice::from_ref(source)).await?;
+                    let found = base.sources_with(std::slice::from_ref(source)).await?;
                     let numbers = |it: &SourceInfo| {
                         let first = it.first;
                         (positions.start..positions.end.min(it.chunks)).map(move |it| first + u64::from(it))
@@ -114,30 +103,36 @@ impl Database {
                     found.iter().flat_map(numbers).collect()
                 }
             };
-            let chunks = self.chunks_with_sources(&transaction, key, &nos).await?;
+            let chunks = base.chunks_with_sources(&nos).await?;
             transaction.commit().await?;
             Ok(chunks.into_values().map(|(chunk, _)| chunk).collect())
         })
         .await
     }
+}
+
+impl<C: GenericClient> BaseClient<'_, C> {
+    async fn sources_with(&self, ids: &[SourceId]) -> Result<Vec<SourceInfo>, Failure> {
+        let ids: Vec<&str> = ids.iter().map(SourceId::as_str).collect();
+        self.query(SOURCES_WITH, &[&ids]).await?.iter().map(source).collect()
+    }
 
     /// Returns the existing chunks with their documents, by their numbers.
     pub(super) async fn chunks_with_sources(
         &self,
-        client: &impl GenericClient,
-        key: &BaseKey,
         nos: &[u64],
     ) -> Result<BTreeMap<u64, (StoredChunk, SourceInfo)>, Failure> {
         let nos: Vec<i64> = nos.iter().map(|it| to_sql(*it)).collect();
-        let rows = self.query_base(client, key, CHUNKS, &[&nos]).await?;
-        let ids: BTreeSet<SourceId> =
-            rows.iter().map(|it| source_id(it.try_get(0)?)).collect::<Result<_, _>>()?;
+        let rows = self.query(CHUNKS, &[&nos]).await?;
+        let id =
+            |row: &Row| -> Result<SourceId, Failure> { Ok(SourceId::parse(row.try_get::<_, String>(0)?)?) };
+        let ids: BTreeSet<SourceId> = rows.iter().map(id).collect::<Result<_, _>>()?;
         let ids: Vec<SourceId> = ids.into_iter().collect();
-        let sources = self.find_sources(client, key, &ids).await?;
+        let sources = self.sources_with(&ids).await?;
         let sources: BTreeMap<&SourceId, &SourceInfo> = sources.iter().map(|it| (&it.id, it)).collect();
         let mut chunks = BTreeMap::new();
         for row in &rows {
-            let id = source_id(row.try_get(0)?)?;
+            let id = id(row)?;
             let source = sources.get(&id).copied();
             let source =
                 source.ok_or_else(|| Failure::Damaged(format!("a chunk of a missing document `{id}`")))?;

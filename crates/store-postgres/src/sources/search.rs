@@ -15,12 +15,10 @@ use super::read::begin_reading;
 use super::{collection, text};
 use crate::database::Database;
 use crate::failure::Failure;
+use crate::log::BaseClient;
 use crate::numbers::{from_sql, to_sql};
+use crate::search::SETTINGS;
 
-/// The settings for searching the index, until the end of the transaction: unlike other statements its plan depends on
-/// the tokens.
-const SETTINGS: &str = "\
-    SELECT set_config('enable_bitmapscan', 'on', true), set_config('plan_cache_mode', 'force_custom_plan', true)";
 const COUNTS: &str = "\
     SELECT (SELECT count(*) FROM {schema}.chunk_terms
         WHERE tenant = $1 AND base = $2 AND tokens @@ it.query::tsquery)
@@ -44,13 +42,14 @@ impl Database {
     ) -> Result<BaseHits, StoreError> {
         self.run(|mut client, _| async move {
             let transaction = begin_reading(&mut client).await?;
-            let base = self.existing_base(&transaction, key).await?;
+            let client = BaseClient { database: self, client: &transaction, key };
+            let base = &client.existing().await?;
             transaction.execute(SETTINGS, &[]).await?;
-            let mut reader = Reader { database: self, transaction: &transaction, key, base: &base };
+            let mut reader = Reader { client: &client, base };
             let mut scored = rank(&mut reader, query, &self.analyzers).await?;
             scored.truncate(max.min(MAX_HITS));
             let nos: Vec<TextNo> = scored.iter().map(|it| it.no).collect();
-            let mut chunks = self.chunks_with_sources(&transaction, key, &nos).await?;
+            let mut chunks = client.chunks_with_sources(&nos).await?;
             transaction.commit().await?;
             let hit = |scored: contexture_session::rank::Scored| {
                 let (chunk, source) = chunks.remove(&scored.no)?;
@@ -64,20 +63,14 @@ impl Database {
 
 /// Reads a base for a search, within one transaction.
 struct Reader<'a> {
-    database: &'a Database,
-    transaction: &'a Transaction<'a>,
-    key: &'a BaseKey,
+    client: &'a BaseClient<'a, Transaction<'a>>,
     base: &'a FoundBase,
 }
 
 impl Reader<'_> {
-    fn names(&self) -> (&str, &str) {
-        (self.key.tenant.as_str(), self.key.base.as_str())
-    }
-
     /// Returns lists as queries. Terms have neither quotes nor backslashes.
     fn queries(&self, lists: &[ListKey<'_>]) -> Vec<String> {
-        let collection = collection(self.key);
+        let collection = collection(self.client.key);
         lists.iter().map(|it| format!("'{}'", token(collection, it.strength, it.term))).collect()
     }
 }
@@ -90,25 +83,19 @@ impl IndexReader for Reader<'_> {
     }
 
     async fn counts(&mut self, lists: &[ListKey<'_>]) -> Result<Vec<u64>, Failure> {
-        let (tenant, base) = self.names();
-        let queries = self.queries(lists);
-        let rows = self.transaction.query(&self.database.sql(COUNTS), &[&tenant, &base, &queries]).await?;
+        let rows = self.client.query(COUNTS, &[&self.queries(lists)]).await?;
         rows.iter().map(|it| Ok(from_sql(it.try_get(0)?))).collect()
     }
 
     async fn lists(&mut self, lists: &[ListKey<'_>], max: usize) -> Result<Vec<Vec<TextNo>>, Failure> {
-        let (tenant, base) = self.names();
-        let (queries, max) = (self.queries(lists), to_sql(max as u64));
-        let rows =
-            self.transaction.query(&self.database.sql(LISTS), &[&tenant, &base, &queries, &max]).await?;
+        let rows = self.client.query(LISTS, &[&self.queries(lists), &to_sql(max as u64)]).await?;
         let list = |nos: Vec<i64>| nos.into_iter().map(from_sql).collect();
         rows.iter().map(|it| Ok(list(it.try_get(0)?))).collect()
     }
 
     async fn texts(&mut self, nos: &[TextNo]) -> Result<Vec<RankedText>, Failure> {
-        let (tenant, base) = self.names();
         let nos: Vec<i64> = nos.iter().map(|it| to_sql(*it)).collect();
-        let rows = self.transaction.query(&self.database.sql(TERMS), &[&tenant, &base, &nos]).await?;
+        let rows = self.client.query(TERMS, &[&nos]).await?;
         let text = |row: &tokio_postgres::Row| {
             let (no, position): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
             let (no, position) = (from_sql(no), from_sql(position));
@@ -126,9 +113,8 @@ impl IndexReader for Reader<'_> {
     }
 
     async fn words(&mut self, nos: &[TextNo]) -> Result<BTreeMap<TextNo, String>, Failure> {
-        let (tenant, base) = self.names();
         let nos: Vec<i64> = nos.iter().map(|it| to_sql(*it)).collect();
-        let rows = self.transaction.query(&self.database.sql(TEXTS), &[&tenant, &base, &nos]).await?;
+        let rows = self.client.query(TEXTS, &[&nos]).await?;
         rows.iter().map(|it| Ok((from_sql(it.try_get(0)?), text(it.try_get(1)?)?))).collect()
     }
 }

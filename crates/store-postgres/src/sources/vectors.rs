@@ -5,6 +5,7 @@ use contexture_session::{BaseKey, StoreError};
 
 use super::read::begin_reading;
 use crate::database::{Database, begin};
+use crate::log::BaseClient;
 use crate::numbers::{from_sql, to_sql};
 
 const PUT: &str = "\
@@ -38,9 +39,10 @@ impl Database {
         self.run(|mut client, _| async move {
             let transaction = begin(&mut client).await?;
             self.check_current(&transaction).await?;
-            self.locked_base(&transaction, key).await?;
-            self.query_base(&transaction, key, PUT, &[&model.as_bytes(), nos, values]).await?;
-            self.query_base(&transaction, key, TOUCH, &[]).await?;
+            let base = BaseClient { database: self, client: &transaction, key };
+            base.locked().await?;
+            base.query(PUT, &[&model.as_bytes(), nos, values]).await?;
+            base.query(TOUCH, &[]).await?;
             Ok(transaction.commit().await?)
         })
         .await
@@ -55,11 +57,12 @@ impl Database {
     ) -> Result<Vec<StoredChunk>, StoreError> {
         self.run(|mut client, _| async move {
             let transaction = begin_reading(&mut client).await?;
-            self.existing_base(&transaction, key).await?;
+            let base = BaseClient { database: self, client: &transaction, key };
+            base.existing().await?;
             let (model, after, max) = (model.as_bytes(), to_sql(after), to_sql(max as u64));
-            let rows = self.query_base(&transaction, key, WITHOUT, &[&model, &after, &max]).await?;
+            let rows = base.query(WITHOUT, &[&model, &after, &max]).await?;
             let nos = rows.iter().map(|it| it.try_get(0).map(from_sql)).collect::<Result<Vec<_>, _>>()?;
-            let chunks = self.chunks_with_sources(&transaction, key, &nos).await?;
+            let chunks = base.chunks_with_sources(&nos).await?;
             transaction.commit().await?;
             Ok(chunks.into_values().map(|(chunk, _)| chunk).collect())
         })
@@ -74,9 +77,10 @@ impl Database {
         max: usize,
     ) -> Result<Vec<ChunkVector>, StoreError> {
         self.run(|client, _| async move {
-            self.existing_base(&client, key).await?;
+            let base = BaseClient { database: self, client: &client, key };
+            base.existing().await?;
             let (model, after, max) = (model.as_bytes(), to_sql(after), to_sql(max as u64));
-            let rows = self.query_base(&client, key, VECTORS, &[&model, &after, &max]).await?;
+            let rows = base.query(VECTORS, &[&model, &after, &max]).await?;
             let vector = |row: &tokio_postgres::Row| {
                 let bytes: Vec<u8> = row.try_get(1)?;
                 let values = bytes.into_iter().map(u8::cast_signed).collect();

@@ -4,13 +4,13 @@
 use contexture_session::sources::{NewChunk, NewSource, SourceChange, SourcesChanged};
 use contexture_session::{BaseKey, SourceId, StoreError};
 use deadpool_postgres::Transaction;
-use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::base::FoundBase;
 use super::{collection, text};
 use crate::database::{Database, begin};
 use crate::failure::Failure;
+use crate::log::BaseClient;
 use crate::numbers::{from_sql, to_sql};
 
 const FIND: &str = "\
@@ -54,7 +54,8 @@ impl Database {
             let transaction = begin(&mut client).await?;
             self.check_current(&transaction).await?;
             // The base's row is locked from here on: what is compared stays as it is until the commit.
-            let mut writer = SourceWriter::new(self, &transaction, key).await?;
+            let client = BaseClient { database: self, client: &transaction, key };
+            let mut writer = SourceWriter { base: client.locked().await?, client };
             for expected in &change.expected {
                 expected.check(writer.version(&expected.id).await?.as_deref())?;
             }
@@ -78,39 +79,24 @@ impl Database {
 
 /// Writes documents of one base in one transaction.
 struct SourceWriter<'a> {
-    database: &'a Database,
-    transaction: &'a Transaction<'a>,
-    key: &'a BaseKey,
+    client: BaseClient<'a, Transaction<'a>>,
     base: FoundBase,
 }
 
-impl<'a> SourceWriter<'a> {
-    async fn new(
-        database: &'a Database,
-        transaction: &'a Transaction<'a>,
-        key: &'a BaseKey,
-    ) -> Result<Self, Failure> {
-        let base = database.locked_base(transaction, key).await?;
-        Ok(Self { database, transaction, key, base })
-    }
-
-    async fn query(&self, text: &str, more: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Failure> {
-        self.database.query_base(self.transaction, self.key, text, more).await
-    }
-
+impl SourceWriter<'_> {
     async fn version(&self, id: &SourceId) -> Result<Option<String>, Failure> {
-        let found = self.query(VERSION, &[&id.as_str()]).await?;
+        let found = self.client.query(VERSION, &[&id.as_str()]).await?;
         found.first().map(|row| text(row.try_get(0)?)).transpose()
     }
 
     async fn remove(&mut self, id: &SourceId) -> Result<(), Failure> {
-        let found = self.query(FIND, &[&id.as_str()]).await?;
+        let found = self.client.query(FIND, &[&id.as_str()]).await?;
         let Some(row) = found.first() else { return Ok(()) };
         let (first, chunks, length): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         for sql in REMOVE {
-            self.query(sql, &[&first, &(first + chunks)]).await?;
+            self.client.query(sql, &[&first, &(first + chunks)]).await?;
         }
-        self.query(REMOVE_SOURCE, &[&id.as_str()]).await?;
+        self.client.query(REMOVE_SOURCE, &[&id.as_str()]).await?;
         let info = &mut self.base.info;
         info.documents = info.documents.saturating_sub(1);
         info.chunks = info.chunks.saturating_sub(from_sql(chunks));
@@ -136,7 +122,7 @@ impl<'a> SourceWriter<'a> {
             &info.origin.as_ref().map(String::as_bytes),
             &metadata,
         ];
-        self.query(ADD, &values).await?;
+        self.client.query(ADD, &values).await?;
         let numbered: Vec<(u64, &NewChunk)> = (0..).zip(chunks).collect();
         for some in numbered.chunks(CHUNKS_AT_ONCE) {
             self.add_chunks(source, first, some).await?;
@@ -176,17 +162,18 @@ impl<'a> SourceWriter<'a> {
             &headings,
             &texts,
         ];
-        self.query(ADD_CHUNKS, &values).await?;
+        self.client.query(ADD_CHUNKS, &values).await?;
         let count = source.chunks.len() as u64;
         let is_last: Vec<bool> = chunks.iter().map(|(position, _)| position + 1 == count).collect();
         let terms: Vec<&[u8]> = chunks.iter().map(|(_, it)| it.terms.vector.as_bytes()).collect();
-        let collection = collection(self.key);
+        let collection = collection(self.client.key);
         // A text without terms has no tokens; an empty array would be one with an empty token.
         let tokens = chunks
             .iter()
             .map(|(_, it)| (!it.terms.is_empty()).then(|| it.terms.tokens(collection).trim_end().to_owned()));
         let tokens: Vec<Option<String>> = tokens.collect();
-        self.query(ADD_TERMS, &[&source.info.at.0, &nos, &positions, &is_last, &terms, &tokens])
+        self.client
+            .query(ADD_TERMS, &[&source.info.at.0, &nos, &positions, &is_last, &terms, &tokens])
             .await
             .map(drop)
     }
@@ -195,6 +182,6 @@ impl<'a> SourceWriter<'a> {
         let info = &self.base.info;
         let [documents, chunks, length, last] =
             [info.documents, info.chunks, info.length, self.base.last].map(to_sql);
-        self.query(SAVE, &[&documents, &chunks, &length, &last, &info.updated.0]).await.map(drop)
+        self.client.query(SAVE, &[&documents, &chunks, &length, &last, &info.updated.0]).await.map(drop)
     }
 }

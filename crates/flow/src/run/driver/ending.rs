@@ -6,10 +6,9 @@ use contexture_agent::{AgentError, Pending};
 use contexture_message::ErrorCode;
 use contexture_session::{Guard, Policy, ThreadId};
 
-use super::task::cancelled;
-use super::{Driver, Ending, Outputs};
+use super::{Driver, Ending};
 use crate::run::state::{Phase, State};
-use crate::{NodeError, RunError, RunEvent, RunStatus, Services};
+use crate::{NodeError, PortValues, RunError, RunEvent, RunStatus, Services};
 
 impl Driver {
     /// Records the end of the run.
@@ -26,7 +25,7 @@ impl Driver {
         };
         let (services, approvals) = (Arc::clone(&self.services), self.approvals());
         for idx in self.state.active.clone() {
-            self.end_node(idx, Outputs::new(), Some(cancelled()));
+            self.end_node(idx, PortValues::new(), Some(NodeError::cancelled()));
         }
         let outputs = self.state.results();
         self.run_record.outputs.clone_from(&outputs);

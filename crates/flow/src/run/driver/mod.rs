@@ -11,7 +11,7 @@ mod outcome;
 mod task;
 mod wakeups;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,9 +31,8 @@ use super::record::{RunRecord, StoredRun};
 use super::state::ready::RunContext;
 use super::state::{Phase, State};
 use crate::node::{EmittedEvent, EventSink};
-use crate::{EventContext, Flow, NodeError, PortValue, RunEvent, RunStatus, Services, Step};
+use crate::{EventContext, Flow, NodeError, RunEvent, RunStatus, Services, Step};
 
-pub(super) type Outputs = BTreeMap<String, PortValue>;
 type Work = BoxFuture<'static, (usize, Result<Step, NodeError>)>;
 
 /// The state is written after so many events at the latest: a replay starts from it.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use contexture_message::ErrorCode;
 
-use super::{Driver, Ending, Outputs};
+use super::{Driver, Ending};
 use crate::lower::{DONE, ERROR};
 use crate::node::EmittedEvent;
 use crate::port::weight::{MAX_WEIGHT, check_depth};
-use crate::{NodeError, OnError, PortValue, Question, RunEvent, Step, Wait};
+use crate::{NodeError, OnError, PortValue, PortValues, Question, RunEvent, Step, Wait};
 
 /// How many values may wait at one input.
 const MAX_QUEUE: usize = 1000;
@@ -43,7 +43,7 @@ impl Driver {
         self.tell(None, &RunEvent::NodeEvent { node, turn, event });
     }
 
-    pub(super) fn finish(&mut self, idx: usize, mut outputs: Outputs) {
+    pub(super) fn finish(&mut self, idx: usize, mut outputs: PortValues) {
         let Some(node) = self.flow.node(idx) else { return };
         let wrong = outputs.iter().find_map(|(name, value)| {
             let Some(output) = node.outputs.iter().find(|it| it.port.name == *name) else {
@@ -70,7 +70,7 @@ impl Driver {
         self.end_node(idx, outputs, None);
     }
 
-    pub(super) fn end_node(&mut self, idx: usize, outputs: Outputs, error: Option<NodeError>) {
+    pub(super) fn end_node(&mut self, idx: usize, outputs: PortValues, error: Option<NodeError>) {
         let Some(node) = self.flow.node(idx).map(|it| Arc::clone(&it.id)) else { return };
         let firing = self.state.nodes[idx].fired;
         self.record_event(RunEvent::NodeEnd { node, firing, outputs: Arc::new(outputs), error });
@@ -137,7 +137,7 @@ impl Driver {
         let Some(node) = self.flow.node(idx) else { return };
         let emits = node.definition.on_error == OnError::Emit && self.ending.is_none();
         let id = node.id.to_string();
-        let mut outputs = Outputs::new();
+        let mut outputs = PortValues::new();
         if emits {
             let says = serde_json::json!({"code": error.code, "message": error.message});
             outputs.insert(ERROR.to_owned(), PortValue::data(says));

@@ -71,7 +71,7 @@ pub(crate) async fn attempt(it: Attempt) -> Result<Step, NodeError> {
     if !delay.is_zero() {
         let pause = it.services.time.sleep(delay);
         if it.cancel.run_until_cancelled(pause).await.is_none() {
-            return Err(cancelled());
+            return Err(NodeError::cancelled());
         }
     }
     let (kind, services) = (it.node().definition.kind.name(), Arc::clone(&it.services));
@@ -88,7 +88,9 @@ async fn in_time(it: Attempt) -> Result<Step, NodeError> {
     let timeout = timeout.map(|timeout| (timeout, it.services.time.sleep(timeout)));
     let (cancel, time) = (it.cancel.clone(), Arc::clone(&it.services.time));
     let work = AssertUnwindSafe(work(it)).catch_unwind();
-    let work = Box::pin(work.map(|done| done.unwrap_or_else(|_| Err(panicked()))));
+    // The panic message is not reported: it may quote anything.
+    let panicked = |_| Err(NodeError::new(ErrorCode::Panicked, "the node panicked"));
+    let work = Box::pin(work.map(|done| done.unwrap_or_else(panicked)));
     let Some((timeout, sleep)) = timeout else { return work.await };
     match select(work, sleep).await {
         Either::Left((done, _)) => done,
@@ -123,13 +125,4 @@ async fn work(it: Attempt) -> Result<Step, NodeError> {
         events: it.events,
     };
     work.run(context).await
-}
-
-pub(crate) fn cancelled() -> NodeError {
-    NodeError::new(ErrorCode::Cancelled, "the run was cancelled")
-}
-
-fn panicked() -> NodeError {
-    // The panic message is not reported: it may quote anything.
-    NodeError::new(ErrorCode::Panicked, "the node panicked")
 }

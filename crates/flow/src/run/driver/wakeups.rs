@@ -1,5 +1,7 @@
 //! What wakes a driver, and how it reacts: finished nodes, emitted events, what others append, and timers.
 
+use std::future::pending;
+use std::pin::pin;
 use std::time::Duration;
 
 use contexture_agent::CancellationToken;
@@ -57,30 +59,23 @@ impl Driver {
     }
 
     pub(super) async fn next_wakeup(&mut self, sources: &mut WakeSources) -> Wakeup {
-        std::future::poll_fn(|cx| {
-            use std::task::Poll::{Pending, Ready};
-            // Tasks come last: fast ones are always ready and would starve the other sources.
-            if sources.changed.1.poll_unpin(cx).is_ready() {
-                return Ready(Wakeup::Changed);
+        let WakeSources { changed: (_, changed), beat, stop, grace } = sources;
+        let grace = async {
+            match grace {
+                Some(grace) => grace.await,
+                None => pending().await,
             }
-            if sources.beat.poll_unpin(cx).is_ready() {
-                return Ready(Wakeup::Beat);
-            }
-            if sources.stop.poll_unpin(cx).is_ready() {
-                return Ready(Wakeup::Stop);
-            }
-            if let Ready(Some((idx, done))) = self.tasks.poll_next_unpin(cx) {
-                return Ready(Wakeup::Done(idx, done));
-            }
-            if let Ready(Some(event)) = self.event_receiver.poll_next_unpin(cx) {
-                return Ready(Wakeup::Emitted(event));
-            }
-            match sources.grace.as_mut().map(|it| it.poll_unpin(cx).is_ready()) {
-                Some(true) => Ready(Wakeup::Grace),
-                _ => Pending,
-            }
-        })
-        .await
+        };
+        let mut grace = pin!(grace.fuse());
+        // Tasks come last: fast ones are always ready and would starve the other sources.
+        futures::select_biased! {
+            () = changed.fuse() => Wakeup::Changed,
+            () = beat.fuse() => Wakeup::Beat,
+            () = stop.fuse() => Wakeup::Stop,
+            (idx, done) = self.tasks.select_next_some() => Wakeup::Done(idx, done),
+            event = self.event_receiver.select_next_some() => Wakeup::Emitted(event),
+            () = grace => Wakeup::Grace,
+        }
     }
 
     /// Returns whether the run is left.

@@ -62,16 +62,10 @@ impl RunLog {
     /// Reads the run as it is now.
     pub(crate) async fn load(&self) -> Result<StoredRun, RunError> {
         let mut stored = StoredRun::read(self.head().await?)?;
-        self.catch_up(&mut stored).await?;
-        Ok(stored)
-    }
-
-    /// Takes in what the log has beyond what was read.
-    pub(crate) async fn catch_up(&self, stored: &mut StoredRun) -> Result<(), RunError> {
         for (seq, entry) in self.entries(stored.end).await? {
             stored.take(seq, entry);
         }
-        Ok(())
+        Ok(stored)
     }
 
     /// Reads all entries after a position. What is no entry that is known here has only its position.
@@ -91,15 +85,8 @@ impl RunLog {
 
     /// Returns an append where the log ends, without a state and keys.
     pub(crate) fn draft(&self, end: Seq, entries: impl IntoIterator<Item = Entry>, guard: Guard) -> Append {
-        Append {
-            expected: Some(end),
-            nonce: self.names.next(),
-            items: items(end, entries, self.time.now()),
-            state: None,
-            guard,
-            keys: Vec::new(),
-            lazy: false,
-        }
+        let items = items(end, entries, self.time.now());
+        Append { nonce: self.names.next(), ..Append::new(Some(end), items, guard) }
     }
 
     /// Appends. Returns `None` if the log does not end where it was expected to.

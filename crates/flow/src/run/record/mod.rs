@@ -5,7 +5,6 @@
 
 pub(super) mod info;
 pub(super) mod log;
-pub(super) mod messages;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,10 +50,6 @@ pub(crate) struct PartialRunRecord {
 }
 
 impl PartialRunRecord {
-    pub(crate) fn read(data: &str) -> Option<Self> {
-        serde_json::from_str(data).ok()
-    }
-
     /// Whether it is known that nothing follows.
     pub(crate) fn is_over(&self) -> bool {
         RunStatus::deserialize(&self.status).is_ok_and(RunStatus::is_over)

@@ -59,7 +59,7 @@ impl Runtime {
         let all = LogList { kind: LogKind::Run, tenant: None, session: None, after: None, max: 0 };
         let mut runs = pages::logs(self.store(), all);
         while let Some(head) = runs.try_next().await? {
-            let Some(partial) = PartialRunRecord::read(&head.state) else { continue };
+            let Ok(partial) = serde_json::from_str::<PartialRunRecord>(&head.state) else { continue };
             if !partial.is_over() {
                 needed.insert(keys::definition(&head.tenant, &partial.fingerprint));
             } else if head.info.updated < before {

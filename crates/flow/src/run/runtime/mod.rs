@@ -1,9 +1,9 @@
 //! Runs from outside: begin, drive, answer, cancel, list, follow.
 
-pub(super) mod due;
 pub(super) mod follow;
 pub(super) mod forget;
 pub(super) mod list;
+pub(super) mod messages;
 pub(super) mod start;
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use super::driver::{Driver, RuntimeConfig};
 use super::error::RunError;
 use super::record::info::RunInfo;
 use super::record::log::{Entry, RunLog};
-use super::record::{RunRecord, StoredRun, damaged, messages};
+use super::record::{RunRecord, StoredRun, damaged};
 use super::state::State;
 use crate::keys;
 use crate::{
@@ -158,17 +158,6 @@ impl Runtime {
         let document = document.ok_or_else(|| changed("that version is not kept".to_owned()))?;
         let document: Value = serde_json::from_str(&document.data).map_err(|err| damaged(run, &err))?;
         rebuild_flow(&run_record.flow, &document, self.parts.library.nodes()).map_err(changed)
-    }
-
-    /// Answers a wait, once. The run continues when it is driven; a current driver is notified.
-    pub async fn answer(&self, run: &RunId, wait: &str, value: Value) -> Result<(), RunError> {
-        messages::answer(&self.log(run), wait, value).await
-    }
-
-    /// Requests cancellation of a run, and returns its status before. The run ends when it is driven; a current driver
-    /// is notified.
-    pub async fn cancel(&self, run: &RunId) -> Result<RunStatus, RunError> {
-        messages::cancel(&self.log(run)).await
     }
 
     /// Returns what can be said of a run.

@@ -122,20 +122,15 @@ impl Runtime {
     /// Makes sure that a flow's definition is kept: it is written now and then, and not pruned before long.
     async fn keep_definition(&self, flow: &Flow) -> Result<(), RunError> {
         let now = self.parts.time.now();
-        if self.is_kept(flow, now) {
+        let kept = (self.tenant.clone(), flow.fingerprint().to_owned());
+        // What was written recently exists.
+        if self.fresh_definitions().get(&kept).is_some_and(|it| *it > earlier(now, FRESH)) {
             return Ok(());
         }
         let key = keys::definition(&self.tenant, flow.fingerprint());
         self.documents().put(Document { key, at: now, data: flow.document().to_string() }).await?;
-        self.fresh_definitions().insert((self.tenant.clone(), flow.fingerprint().to_owned()), now);
+        self.fresh_definitions().insert(kept, now);
         Ok(())
-    }
-
-    /// Whether a flow's definition was written recently and therefore exists.
-    fn is_kept(&self, flow: &Flow, now: Timestamp) -> bool {
-        let fresh_definitions =
-            self.fresh_definitions().get(&(self.tenant.clone(), flow.fingerprint().to_owned())).copied();
-        fresh_definitions.is_some_and(|it| it > earlier(now, FRESH))
     }
 
     fn fresh_definitions(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Tenant, String), Timestamp>> {

@@ -13,7 +13,6 @@
 //!
 //! Nothing here waits, reads a clock or writes anything.
 
-mod check;
 pub(super) mod ready;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -24,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::lower::ERROR;
 use crate::node::flow::FlowNode;
-use crate::{Answer, Flow, JoinPolicy, NodeError, PortValue, Question, RunEvent, RunStatus, TurnRef, Wait};
+use crate::{Answer, Flow, JoinPolicy, NodeError, PortValue, PortValues, Question, RunEvent, TurnRef, Wait};
 
 /// The state of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -34,11 +33,9 @@ pub(crate) struct State {
     pub(crate) steps: u32,
     /// The outputs of the run known so far.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) outputs: BTreeMap<String, PortValue>,
+    pub(crate) outputs: PortValues,
     /// The default thread of the run and of each sub-flow.
     pub(crate) threads: Vec<Option<ThreadId>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) end: Option<RunStatus>,
     /// The first node that failed without emitting its error, and that error: the run ends because of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failure: Option<(String, NodeError)>,
@@ -73,11 +70,11 @@ pub(crate) struct NodeState {
 }
 
 /// A node that has begun and has not ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Active {
     pub(crate) firing: u32,
     pub(crate) attempt: u32,
-    pub(crate) inputs: Arc<BTreeMap<String, PortValue>>,
+    pub(crate) inputs: Arc<PortValues>,
     pub(crate) thread: Option<ThreadId>,
     pub(crate) phase: Phase,
     /// How often it has waited.
@@ -95,10 +92,11 @@ pub(crate) struct Active {
 }
 
 /// The phase of a started node.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Phase {
     /// It is executing.
+    #[default]
     Running,
     /// It failed, and is tried again.
     Retrying,
@@ -136,6 +134,35 @@ impl State {
         self
     }
 
+    /// Returns why a loaded state does not fit the flow. A document may be damaged or older than the code, and the ports
+    /// of a node of the application's own may have changed; everywhere else, numbers in a state are taken for those of
+    /// nodes and inputs.
+    pub(crate) fn check(&self, flow: &Flow) -> Result<(), &'static str> {
+        let nodes = flow.nodes();
+        if self.nodes.is_empty() {
+            // It has not begun.
+            return Ok(());
+        }
+        if self.nodes.len() != nodes.len() || self.threads.len() != flow.0.n_scopes {
+            return Err("it has other nodes than the flow");
+        }
+        let is_input =
+            |(node, input): (usize, usize)| nodes.get(node).is_some_and(|it| input < it.inputs.len());
+        let fits = |(idx, state): (usize, &NodeState)| {
+            let pulled = match state.active.as_ref().map(|it| &it.phase) {
+                Some(Phase::Pulling(inputs)) => inputs.as_slice(),
+                _ => &[],
+            };
+            let n_inputs = nodes[idx].inputs.len();
+            state.queues.len() <= n_inputs
+                && state.arrived.len() <= n_inputs
+                && state.asked.iter().all(|it| is_input(*it))
+                && pulled.iter().all(|it| is_input((idx, *it)))
+        };
+        let is_fitting = self.nodes.iter().enumerate().all(fits);
+        if is_fitting { Ok(()) } else { Err("a node has other inputs than in the flow") }
+    }
+
     /// Returns the nodes that the driver must execute.
     pub(crate) fn runnable(&self) -> impl Iterator<Item = usize> {
         let is_runnable = |idx: &usize| self.nodes[*idx].active.as_ref().is_some_and(Active::is_runnable);
@@ -169,28 +196,16 @@ impl State {
     pub(crate) fn apply(&mut self, flow: &Flow, event: &RunEvent) {
         match event {
             RunEvent::NodeStart { node, firing, inputs, thread } => {
-                let active = Active {
-                    firing: *firing,
-                    attempt: 1,
-                    inputs: Arc::clone(inputs),
-                    thread: thread.clone(),
-                    phase: Phase::Running,
-                    n_waits: 0,
-                    pulled: Vec::new(),
-                    answer: None,
-                    turn: None,
-                };
+                let (firing, inputs, thread) = (*firing, Arc::clone(inputs), thread.clone());
+                let active = Active { firing, attempt: 1, inputs, thread, ..Active::default() };
                 self.with(flow, node, |state, idx| state.begin(flow, idx, active));
             }
             RunEvent::NodePull { node, ports, .. } => {
                 self.with(flow, node, |state, idx| state.ask(flow, idx, ports));
             }
-            RunEvent::NodeWait { node, wait, .. } => self.with(flow, node, |state, idx| {
-                let phase = Phase::Waiting { wait: wait.id.clone(), asked: wait.asked.clone() };
-                state.in_active(idx, |active| {
-                    active.phase = phase;
-                    active.n_waits = active.n_waits.saturating_add(1);
-                });
+            RunEvent::NodeWait { node, wait, .. } => self.with_active(flow, node, |active| {
+                active.phase = Phase::Waiting { wait: wait.id.clone(), asked: wait.asked.clone() };
+                active.n_waits = active.n_waits.saturating_add(1);
             }),
             RunEvent::NodeAnswer { node, wait, value, .. } => self.with(flow, node, |state, idx| {
                 let active = state.nodes[idx].active.as_mut();
@@ -198,25 +213,22 @@ impl State {
                     state.steps = 0;
                 }
             }),
-            RunEvent::NodeResume { node, .. } => self.with(flow, node, |state, idx| {
-                state.in_active(idx, |active| active.phase = Phase::Running);
-            }),
-            RunEvent::NodeTurn { node, turn, .. } => self.with(flow, node, |state, idx| {
-                state.in_active(idx, |active| active.turn = Some(turn.clone()));
-            }),
-            RunEvent::NodeRetry { node, attempt, .. } => self.with(flow, node, |state, idx| {
-                state.in_active(idx, |active| {
-                    active.attempt = *attempt;
-                    active.phase = Phase::Retrying;
-                });
+            RunEvent::NodeResume { node, .. } => {
+                self.with_active(flow, node, |active| active.phase = Phase::Running);
+            }
+            RunEvent::NodeTurn { node, turn, .. } => {
+                self.with_active(flow, node, |active| active.turn = Some(turn.clone()));
+            }
+            RunEvent::NodeRetry { node, attempt, .. } => self.with_active(flow, node, |active| {
+                (active.attempt, active.phase) = (*attempt, Phase::Retrying);
             }),
             RunEvent::NodeEnd { node, outputs, error, .. } => {
                 self.with(flow, node, |state, idx| state.finish(flow, idx, outputs, error.as_ref()));
             }
-            RunEvent::RunEnd { status, .. } => self.end = Some(*status),
             RunEvent::RunStart { .. }
             | RunEvent::RunResume {}
             | RunEvent::RunWait { .. }
+            | RunEvent::RunEnd { .. }
             | RunEvent::NodeRepeat { .. }
             | RunEvent::NodeEvent { .. } => {}
         }
@@ -227,6 +239,10 @@ impl State {
         if let Some(idx) = flow.idx_of(node).filter(|idx| *idx < self.nodes.len()) {
             change(self, idx);
         }
+    }
+
+    fn with_active(&mut self, flow: &Flow, node: &str, change: impl FnOnce(&mut Active)) {
+        self.with(flow, node, |state, idx| state.in_active(idx, change));
     }
 
     fn in_active(&mut self, idx: usize, change: impl FnOnce(&mut Active)) {
@@ -265,13 +281,7 @@ impl State {
         });
     }
 
-    fn finish(
-        &mut self,
-        flow: &Flow,
-        idx: usize,
-        outputs: &BTreeMap<String, PortValue>,
-        error: Option<&NodeError>,
-    ) {
+    fn finish(&mut self, flow: &Flow, idx: usize, outputs: &PortValues, error: Option<&NodeError>) {
         let Some(node) = flow.node(idx) else { return };
         self.nodes[idx].active = None;
         self.active.remove(&idx);
@@ -294,7 +304,7 @@ impl State {
         }
     }
 
-    fn note_outputs(&mut self, flow: &Flow, idx: usize, outputs: &BTreeMap<String, PortValue>) {
+    fn note_outputs(&mut self, flow: &Flow, idx: usize, outputs: &PortValues) {
         let Some(node) = flow.node(idx) else { return };
         for (name, (from, output)) in &flow.0.outputs {
             if *from == idx
@@ -306,7 +316,7 @@ impl State {
     }
 
     /// Delivers the outputs of a pulled node to the node that asked for it.
-    fn deliver(&mut self, flow: &Flow, idx: usize, outputs: &BTreeMap<String, PortValue>) {
+    fn deliver(&mut self, flow: &Flow, idx: usize, outputs: &PortValues) {
         let Some((to, input)) = self.nodes[idx].asked.pop_front() else { return };
         let Some((from, target)) = flow.node(idx).zip(flow.node(to)) else { return };
         let output = from.outputs.iter().find(|it| it.targets.contains(&(to, input)));

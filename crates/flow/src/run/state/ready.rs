@@ -1,6 +1,6 @@
 //! Which nodes can start now, with which inputs, and why none can.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use contexture_session::ThreadId;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::State;
 use crate::node::flow::{FlowNode, Input};
-use crate::{Flow, JoinPolicy, PortValue, RunEvent};
+use crate::{Flow, JoinPolicy, PortValue, PortValues, RunEvent};
 
 /// The name of the run's input among the inputs of its start node.
 pub(crate) const RUN_INPUT: &str = "input";
@@ -75,8 +75,8 @@ impl State {
         node.inputs.iter().any(Input::is_awaited) && node.has_inputs(has)
     }
 
-    fn inputs(&self, idx: usize, node: &FlowNode, run_context: &RunContext) -> BTreeMap<String, PortValue> {
-        let mut inputs = BTreeMap::new();
+    fn inputs(&self, idx: usize, node: &FlowNode, run_context: &RunContext) -> PortValues {
+        let mut inputs = PortValues::new();
         if node.opens == Some(0) {
             inputs.insert(RUN_INPUT.to_owned(), PortValue::Data(Arc::clone(&run_context.input)));
         }
@@ -95,12 +95,7 @@ impl State {
         inputs
     }
 
-    fn thread_of(
-        &self,
-        node: &FlowNode,
-        inputs: &BTreeMap<String, PortValue>,
-        run_context: &RunContext,
-    ) -> ThreadId {
+    fn thread_of(&self, node: &FlowNode, inputs: &PortValues, run_context: &RunContext) -> ThreadId {
         let named =
             inputs.get("thread").filter(|_| node.traits.takes_thread_input).and_then(PortValue::as_thread);
         let usual = || self.threads.get(node.scope).and_then(Option::as_ref);

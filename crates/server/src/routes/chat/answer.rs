@@ -131,18 +131,9 @@ pub(crate) async fn replayed(thread: &Thread, turn: TurnNo) -> Result<Completion
     let items = recent(thread).await?;
     let items: Vec<Item> = items.into_iter().filter(|it| it.turn == turn).collect();
     let resumed = items.iter().rposition(|it| matches!(&it.body, Body::Change(Change::TurnResumed)));
-    let mut streamed = StreamedText::default();
-    for item in &items[resumed.unwrap_or(0)..] {
-        if let Body::Message(message) = &item.body
-            && message.role == Role::Assistant
-        {
-            for part in &message.content {
-                if let Part::Text { text, .. } = part {
-                    streamed.text.push_str(text);
-                }
-            }
-        }
-    }
+    let messages = items[resumed.unwrap_or(0)..].iter().filter_map(|it| it.body.as_message());
+    let text = messages.filter(|it| it.role == Role::Assistant).map(|it| it.joined_text()).collect();
+    let streamed = StreamedText { text, ..StreamedText::default() };
     let calls = waiting_calls(&items);
     let stop = if calls.is_empty() { StopReason::End } else { StopReason::ToolCalls };
     Ok(CompletionResult { streamed, calls, stop, usage: Usage::default(), approvals: Vec::new() })

@@ -60,11 +60,6 @@ refusals! {
     }
 }
 
-/// Returns a problem with a parameter of the request.
-pub(super) fn invalid(param: &str, message: impl Into<String>) -> Problem {
-    Problem::new(ErrorCode::BodyInvalid, message).at(param)
-}
-
 /// Returns the problem of an unknown model.
 pub(super) fn no_model(name: &str) -> Problem {
     let name = crate::http::input::shown(name);

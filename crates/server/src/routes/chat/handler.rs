@@ -156,8 +156,10 @@ async fn session_of(
     request: &ChatRequest,
 ) -> Result<(Session, Option<SessionId>), Problem> {
     const HEADER: &str = "x-contexture-session";
+    let not_plain =
+        |_| Problem::new(ErrorCode::HeaderInvalid, format!("`{HEADER}` is not plain text")).at(HEADER);
     let named = match headers.get(HEADER) {
-        Some(value) => Some((HEADER, value.to_str().map_err(|_| not_plain(HEADER))?)),
+        Some(value) => Some((HEADER, value.to_str().map_err(not_plain)?)),
         None => request.session(),
     };
     let Some((place, name)) = named else {
@@ -167,10 +169,6 @@ async fn session_of(
     let id = SessionId::parse(name).map_err(|err| Problem::from(err).at(place))?;
     let session = access.sessions.open_or_create(&id).await?;
     Ok((session, Some(id)))
-}
-
-fn not_plain(header: &str) -> Problem {
-    Problem::new(ErrorCode::HeaderInvalid, format!("`{header}` is not plain text")).at(header)
 }
 
 /// Whether an SDK marks the request as a retry.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::errors::{ChatRefused, no_model};
-use crate::Problem;
+use crate::JsonResult;
 use crate::app::Access;
 use crate::http::input::{PathParam, PathParams};
 use crate::http::params::ModelPath;
@@ -67,10 +67,7 @@ pub(crate) async fn list(access: Access) -> Json<ModelList> {
     get, path = "/v1/models/{id}", operation_id = "show_model", tag = "chat", params(ModelPath),
     responses((status = 200, description = "The prompt or model.", body = ModelView), ChatRefused)
 )]
-pub(crate) async fn show(
-    access: Access,
-    PathParam(id): PathParam<String>,
-) -> Result<Json<ModelView>, Problem> {
+pub(crate) async fn show(access: Access, PathParam(id): PathParam<String>) -> JsonResult<ModelView> {
     one(&access, &id)
 }
 
@@ -78,11 +75,11 @@ pub(crate) async fn show(
 pub(crate) async fn show_named(
     access: Access,
     PathParams(id, rest): PathParams<String, String>,
-) -> Result<Json<ModelView>, Problem> {
+) -> JsonResult<ModelView> {
     one(&access, &format!("{id}/{rest}"))
 }
 
-fn one(access: &Access, id: &str) -> Result<Json<ModelView>, Problem> {
+fn one(access: &Access, id: &str) -> JsonResult<ModelView> {
     let found = all(&access.loaded()).into_iter().find(|it| it.id == id);
     found.map(Json).ok_or_else(|| no_model(id))
 }

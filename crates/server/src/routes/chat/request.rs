@@ -11,7 +11,6 @@ use contexture_message::{ErrorCode, Message, Part, Role, Settings, ToolChoice, T
 use contexture_wire::{Dialect, Target, decode_request};
 use serde_json::{Map, Value};
 
-use super::errors::invalid;
 use crate::Problem;
 
 /// A parsed chat completion request.
@@ -39,7 +38,7 @@ impl ChatRequest {
     /// Parses a body.
     pub(crate) fn read(body: &Value) -> Result<Self, Problem> {
         let Value::Object(fields) = body else {
-            return Err(invalid("body", "the body must be a JSON object"));
+            return Err(Problem::in_body("body", "the body must be a JSON object"));
         };
         if let Some((name, _)) = fields.iter().find(|(name, value)| !is_followed(name, value)) {
             return Err(unsupported(name));
@@ -47,18 +46,19 @@ impl ChatRequest {
         check_parts(body)?;
         let target = Target::new(Dialect::Openai, "openai", "");
         let request = decode_request(&target, body)
-            .map_err(|err| invalid(&err.at, format!("{}: {}", err.at, err.reason)))?;
+            .map_err(|err| Problem::in_body(&err.at, format!("{}: {}", err.at, err.reason)))?;
         let request = request.value;
         for tool in &request.tools {
-            SchemaValidator::check(&tool.parameters)
-                .map_err(|err| invalid("tools", format!("the parameters of `{}`: {err}", tool.name)))?;
+            SchemaValidator::check(&tool.parameters).map_err(|err| {
+                Problem::in_body("tools", format!("the parameters of `{}`: {err}", tool.name))
+            })?;
         }
         let model = request.model.filter(|it| !it.is_empty());
         if request.messages.is_empty() {
-            return Err(invalid("messages", "`messages` must have at least one message"));
+            return Err(Problem::in_body("messages", "`messages` must have at least one message"));
         }
         Ok(Self {
-            model: model.ok_or_else(|| invalid("model", "you must provide a model parameter"))?,
+            model: model.ok_or_else(|| Problem::in_body("model", "you must provide a model parameter"))?,
             messages: request.messages.into_iter().map(Arc::unwrap_or_clone).collect(),
             tools: request.tools.into_iter().map(Arc::unwrap_or_clone).collect(),
             tool_choice: request.tool_choice,
@@ -71,7 +71,7 @@ impl ChatRequest {
             metadata: match fields.get("metadata") {
                 None | Some(Value::Null) => Map::new(),
                 Some(Value::Object(metadata)) => metadata.clone(),
-                Some(_) => return Err(invalid("metadata", "`metadata` must be an object")),
+                Some(_) => return Err(Problem::in_body("metadata", "`metadata` must be an object")),
             },
         })
     }
@@ -165,7 +165,7 @@ fn flag(value: Option<&Value>, param: &str) -> Result<bool, Problem> {
     match value {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(flag)) => Ok(*flag),
-        Some(_) => Err(invalid(param, format!("`{param}` must be true or false"))),
+        Some(_) => Err(Problem::in_body(param, format!("`{param}` must be true or false"))),
     }
 }
 
@@ -173,6 +173,6 @@ fn text(value: Option<&Value>, param: &str) -> Result<Option<String>, Problem> {
     match value {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone()).filter(|it| !it.is_empty())),
-        Some(_) => Err(invalid(param, format!("`{param}` must be a text"))),
+        Some(_) => Err(Problem::in_body(param, format!("`{param}` must be a text"))),
     }
 }

@@ -23,21 +23,13 @@ pub(crate) enum HistoryToken {
 impl HistoryToken {
     /// Returns the user's message in the form that is compared.
     pub(crate) fn user(content: &[Part]) -> HistoryToken {
-        let said =
-            content.iter().filter(|it| matches!(it, Part::Text { .. } | Part::Image(_) | Part::File(_)));
-        HistoryToken::User(said.cloned().map(trimmed).filter(|it| !is_blank(it)).collect())
+        let said = content.iter().filter_map(|it| match it {
+            Part::Text { text, .. } => Some(text.trim()).filter(|it| !it.is_empty()).map(Part::text),
+            Part::Image(_) | Part::File(_) => Some(it.clone()),
+            _ => None,
+        });
+        HistoryToken::User(said.collect())
     }
-}
-
-fn trimmed(part: Part) -> Part {
-    match part {
-        Part::Text { text, .. } => Part::text(text.trim()),
-        part => part,
-    }
-}
-
-fn is_blank(part: &Part) -> bool {
-    matches!(part, Part::Text { text, .. } if text.is_empty())
 }
 
 /// Converts a message to tokens; adjacent tokens of one kind are merged by the caller.
@@ -45,11 +37,7 @@ pub(crate) fn tokenize(message: &Message, mut add: impl FnMut(HistoryToken)) {
     match message.role {
         Role::User => add(HistoryToken::user(&message.content)),
         Role::Assistant => {
-            let texts = message.content.iter().filter_map(|it| match it {
-                Part::Text { text, .. } => Some(text.as_str()),
-                _ => None,
-            });
-            let text: String = texts.flat_map(str::chars).filter(|it| !it.is_whitespace()).collect();
+            let text: String = message.joined_text().chars().filter(|it| !it.is_whitespace()).collect();
             if !text.is_empty() {
                 add(HistoryToken::Said(text));
             }
