@@ -295,8 +295,9 @@ fn doomed(what: &Forget, contents: &Contents) -> Result<Doomed, MemoryError> {
     doomed.records = contents.records.iter().filter(|it| is_direct(it)).map(|it| it.id.clone()).collect();
     add_derived(&mut doomed.records, &contents.records);
     // All of it is forgotten, not only the words of the record that was named.
-    let words =
-        contents.records.iter().filter(|it| doomed.records.contains(&it.id) && it.layer != Layer::Digests);
+    // A digest is made of turns, which have tombstones of their own; one that was imported is not.
+    let has_words = |it: &Record| it.layer != Layer::Digests || matches!(what, Forget::Source(_));
+    let words = contents.records.iter().filter(|it| doomed.records.contains(&it.id) && has_words(it));
     let words: BTreeSet<String> = words.map(|it| normal(&it.text)).chain(doomed.words).collect();
     doomed.words = words.into_iter().filter(|it| !it.is_empty()).collect();
     doomed.words.extend(earlier_words(&doomed, contents));

@@ -33,7 +33,7 @@ const MAX_GATHER: Duration = Duration::from_millis(5);
 /// After so long without work the write-ahead log is copied into the file.
 const IDLE: Duration = Duration::from_millis(200);
 /// How long a change is held that nothing waits for.
-const HOLD: Duration = Duration::from_millis(20);
+const HOLD: Duration = Duration::from_millis(5);
 /// Unfinished texts of turns that are over.
 const REMOVE_OUTDATED: &str =
     "DELETE FROM unfinished WHERE log IN (SELECT no FROM logs WHERE needs_writer = 0)";
