@@ -1,7 +1,8 @@
 //! The elements of a document's long lists, of which each record stores only those that no earlier record has.
 //!
-//! A list is stored as ranges of elements: `[7, 2, 3]` are three elements of record 7, from its third on. A range of the
-//! record itself has the number 0.
+//! A list is stored as ranges of elements: `[7, 2, 3]` are three elements of record 7, from its third on, and
+//! `[7, 2, 3, 20]` the same of 20 records from record 7 on. A range of the record itself has the number 0. So a
+//! conversation that grows by a turn at a time has a list of few ranges, however long it is.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,9 +22,69 @@ pub(crate) const SHARED_HOURS: u64 = 24;
 /// The new elements of a record, as JSON texts.
 pub(crate) type Elements = Vec<Value>;
 
-/// A range of elements: the number of the record (0 for this one), the first and how many.
+/// The most records that one range names: more than a request has messages.
+const MAX_RECORDS: u64 = 100_000;
+
+/// The same range of elements in each of some consecutive records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Range(pub(crate) u64, pub(crate) u32, pub(crate) u32);
+#[serde(into = "StoredRange", try_from = "StoredRange")]
+struct Range {
+    /// The number of the first record; 0 is the record itself.
+    record: u64,
+    first: u32,
+    n: u32,
+    n_records: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum StoredRange {
+    OfRecords(u64, u32, u32, u64),
+    OfRecord(u64, u32, u32),
+}
+
+impl From<Range> for StoredRange {
+    fn from(Range { record, first, n, n_records }: Range) -> Self {
+        match n_records {
+            1 => StoredRange::OfRecord(record, first, n),
+            _ => StoredRange::OfRecords(record, first, n, n_records),
+        }
+    }
+}
+
+impl TryFrom<StoredRange> for Range {
+    type Error = &'static str;
+
+    fn try_from(stored: StoredRange) -> Result<Self, Self::Error> {
+        let (record, first, n, n_records) = match stored {
+            StoredRange::OfRecord(record, first, n) => (record, first, n, 1),
+            StoredRange::OfRecords(record, first, n, n_records) => (record, first, n, n_records),
+        };
+        let is_valid = n_records <= MAX_RECORDS
+            && first.checked_add(n).is_some()
+            && record.checked_add(n_records).is_some();
+        if is_valid { Ok(Self { record, first, n, n_records }) } else { Err("a range is out of bounds") }
+    }
+}
+
+impl Range {
+    fn records(self) -> std::ops::Range<u64> {
+        self.record..self.record + self.n_records
+    }
+
+    fn elements(self) -> std::ops::Range<usize> {
+        self.first as usize..(self.first + self.n) as usize
+    }
+
+    /// Takes in the range that follows, if it is the same of the next record.
+    fn extended_by(&mut self, next: Range) -> bool {
+        let is_next = self.record > 0
+            && next == Range { record: self.record + self.n_records, n_records: 1, ..*self }
+            && self.n_records < MAX_RECORDS;
+        self.n_records += u64::from(is_next);
+        is_next
+    }
+}
 
 /// The request and the Explanation of a pass, its long lists apart.
 #[derive(Debug)]
@@ -124,10 +185,11 @@ impl NewElements<'_> {
             let (record, idx) =
                 known.map(|it| (it.record, it.idx)).unwrap_or_else(|| (0, self.idx(*hash, element)));
             match ranges.last_mut() {
-                Some(Range(of, first, n)) if *of == record && *first + *n == idx => *n += 1,
-                _ => ranges.push(Range(record, idx, 1)),
+                Some(it) if it.record == record && it.first + it.n == idx => it.n += 1,
+                _ => ranges.push(Range { record, first: idx, n: 1, n_records: 1 }),
             }
         }
+        ranges.dedup_by(|next, before| before.extended_by(*next));
         ranges.into_iter().filter_map(|it| serde_json::to_value(it).ok()).collect()
     }
 
@@ -145,7 +207,7 @@ pub(crate) fn records_named(document: &mut Value) -> BTreeSet<u64> {
     let mut named = BTreeSet::new();
     for list in LISTS {
         let ranges = list_mut(document, list).into_iter().flatten();
-        named.extend(ranges.filter_map(|it| Range::deserialize(&*it).ok()).map(|it| it.0));
+        named.extend(ranges.filter_map(|it| Range::deserialize(&*it).ok()).flat_map(Range::records));
     }
     named.remove(&0);
     named
@@ -156,8 +218,7 @@ pub(crate) fn is_named(document: &mut Value, record: u64, idx: usize) -> bool {
     LISTS.into_iter().any(|list| {
         let ranges = list_mut(document, list).into_iter().flatten();
         let mut ranges = ranges.filter_map(|it| Range::deserialize(&*it).ok());
-        ranges
-            .any(|Range(of, first, n)| of == record && (first as usize..(first + n) as usize).contains(&idx))
+        ranges.any(|it| it.records().contains(&record) && it.elements().contains(&idx))
     })
 }
 
@@ -168,10 +229,11 @@ pub(crate) fn join(document: &mut Value, records: &BTreeMap<u64, Elements>) -> R
         let Some(elements) = list_mut(document, list) else { continue };
         let mut whole = Vec::new();
         for range in elements.drain(..) {
-            let Range(record, first, n) = Range::deserialize(&range).map_err(|_| 0_u64)?;
-            let (first, n) = (first as usize, n as usize);
-            let found = records.get(&record).and_then(|it| it.get(first..first + n)).ok_or(record)?;
-            whole.extend_from_slice(found);
+            let range = Range::deserialize(&range).map_err(|_| 0_u64)?;
+            for record in range.records() {
+                let found = records.get(&record).and_then(|it| it.get(range.elements())).ok_or(record)?;
+                whole.extend_from_slice(found);
+            }
         }
         *elements = whole;
     }
@@ -283,6 +345,12 @@ mod tests {
         let (mut next, second, _) = known.split(grown(14), Timestamp(1));
         assert_eq!((first.len(), second.len()), (12, 2));
         assert_eq!(next["request"]["messages"].to_string(), "[[7,0,12],[0,0,2]]");
+        for (number, n) in [(8, 14), (9, 16), (10, 18)] {
+            let (_, _, hashes) = known.split(grown(n), Timestamp(1));
+            known.add(number, hashes, Timestamp(1));
+        }
+        let (long, ..) = known.split(grown(18), Timestamp(1));
+        assert_eq!(long["request"]["messages"].to_string(), "[[7,0,12],[8,0,2,2],[7,0,2]]");
         let (_, later, _) = known.split(grown(14), Timestamp(25 * 3_600_000));
         assert_eq!(later.len(), 14, "what may be pruned is not named");
         assert_eq!(join(&mut next, &BTreeMap::new()), Err(7));

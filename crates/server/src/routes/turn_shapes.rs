@@ -33,6 +33,7 @@ pub(crate) struct TurnRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt: Option<String>,
     /// The prompt's input.
+    #[serde(skip_serializing_if = "is_default")]
     #[schemars(with = "Option<Map<String, Value>>")]
     input: Value,
     /// The user's message: a text, or a list of parts. Without it the prompt's own `user` text begins the turn.
@@ -48,10 +49,10 @@ pub(crate) struct TurnRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
     /// Settings that win over the prompt's, such as `temperature`.
-    #[serde(deserialize_with = "object")]
+    #[serde(deserialize_with = "object", skip_serializing_if = "is_default")]
     settings: Settings,
     /// Blocks for the hidden envelope of the user's message: `{"name", "body", "order"?}`.
-    #[serde(deserialize_with = "objects")]
+    #[serde(deserialize_with = "objects", skip_serializing_if = "is_default")]
     blocks: Vec<InlineBlock>,
     /// Things of the application that the user refers to: `{"type", "id", "label"?}`. Their texts become part of the
     /// hidden envelope of the user's message.
@@ -68,25 +69,35 @@ pub(crate) struct TurnRequest {
     visibility: Option<Visibility>,
     /// Tools that the client runs: `{"name", "description", "parameters"}`. A turn that calls one waits for its
     /// results.
-    #[serde(deserialize_with = "objects")]
+    #[serde(deserialize_with = "objects", skip_serializing_if = "is_default")]
     client_tools: Vec<ToolDefinition>,
     /// Reminders for this turn.
+    #[serde(skip_serializing_if = "is_default")]
     reminders: Vec<String>,
     /// Knowledge bases to search before the model is called. The snippets become part of the hidden envelope of the
     /// user's message.
     #[serde(deserialize_with = "optional_object", skip_serializing_if = "Option::is_none")]
     pub(crate) knowledge: Option<KnowledgeRequest>,
     /// The names of skills to load. One that is active already stays as it is.
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) skills: Vec<String>,
     /// Evaluates the frozen prefix again, and takes active skills at their current versions.
+    #[serde(skip_serializing_if = "is_default")]
     refresh: bool,
     /// What to do when a turn is already running: `queue` (wait, the default), `reject` or `fork`.
+    #[serde(skip_serializing_if = "is_default")]
     policy: Policy,
     /// The value of `ctx.user` in templates.
     #[serde(skip_serializing_if = "Option::is_none")]
     user_id: Option<String>,
     /// Stops the turn when its client disconnects; otherwise it continues.
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) cancel_on_disconnect: bool,
+}
+
+/// Whether a field of a request has its default, so that it need not be recorded.
+fn is_default<T: Default + PartialEq>(field: &T) -> bool {
+    *field == T::default()
 }
 
 /// What a user says: a text, or a list of texts, images and files.
