@@ -71,7 +71,7 @@ fn a_bundle_brings_all_its_parts() {
     assert_eq!(pass.explain().tools, ["fetch"]);
     assert_eq!(pass.explain().transforms[0].name, "last_turns");
     assert_eq!(prompt.definition().tool_middleware[0].id, "log");
-    assert_eq!(project.tools().unwrap()[0].tool.name, "fetch");
+    assert_eq!(project.tools()[0].tool.name, "fetch");
     assert_eq!(project.prompts().count(), 1);
 }
 
