@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use contexture_history::neutral::{neutral_tool, neutralise};
+use contexture_history::neutral::{neutral_tool, neutralise, neutralise_envelopes};
 use contexture_message::tokens::tool_tokens;
 use contexture_message::{TokenCounter, Tokens, ToolDefinition};
 
@@ -56,9 +56,15 @@ impl<T: fmt::Debug> fmt::Debug for Counted<T> {
 pub struct SharedText(Arc<Counted<Box<str>>>);
 
 impl SharedText {
-    /// Takes a body from any source, and neutralises everything in it that could pass for an envelope of the engine.
+    /// Takes a body from any source, and neutralises every tag of the engine in it.
     pub fn authored(text: &str) -> Self {
         Self(Arc::new(Counted::new(neutralise(text).into())))
+    }
+
+    /// Takes a body that was composed of neutralised texts, and keeps the tags that the engine writes inside of bodies.
+    /// Everything in it that comes from outside must have been [neutralised](contexture_history::neutral::neutralise).
+    pub fn composed(text: &str) -> Self {
+        Self(Arc::new(Counted::new(neutralise_envelopes(text).into())))
     }
 
     /// Returns the text.
