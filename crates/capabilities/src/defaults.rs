@@ -1,5 +1,7 @@
 //! The standard stack of a prompt, in the recommended order.
 
+use std::any::Any;
+
 use contexture_compose::{
     Block, Capability, CapabilityVariant, ContextProvider, Entry, Text, identity_and_date,
 };
@@ -19,7 +21,7 @@ const SKILLS_ORDER: i32 = -10;
 #[derive(Clone, Debug, Default)]
 pub struct Defaults {
     identity: Option<Text>,
-    memory: Option<MemoryEntry>,
+    memory: Option<Entry>,
     knowledge: Option<Block>,
     skills: Option<Skills>,
     workspace: Option<ContextProvider>,
@@ -58,7 +60,13 @@ impl Defaults {
     /// Adds a memory.
     #[must_use]
     pub fn memory(self, memory: MemoryEntry) -> Self {
-        Self { memory: Some(memory), ..self }
+        Self { memory: Some(memory.order(MEMORY_ORDER).into()), ..self }
+    }
+
+    /// Adds a memory that follows from `definition` alone, see [`Entry::defined`].
+    #[must_use]
+    pub fn defined_memory(self, memory: MemoryEntry, definition: impl Any + PartialEq + Send + Sync) -> Self {
+        Self { memory: Some(Entry::defined(definition, memory.order(MEMORY_ORDER))), ..self }
     }
 
     /// Adds the catalogue of knowledge bases, see [`catalogue`](crate::catalogue).
@@ -85,7 +93,7 @@ impl Defaults {
         let identity = identity_and_date(identity.unwrap_or_else(|| Text::literal("")));
         Capability::builder(DEFAULTS)
             .include(identity)
-            .include(memory.map(|it| it.order(MEMORY_ORDER)))
+            .include(memory)
             .include(knowledge.map(|it| it.order(KNOWLEDGE_ORDER)))
             .include(skills.map(|it| it.order(SKILLS_ORDER)))
             .include(workspace)

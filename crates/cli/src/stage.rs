@@ -306,8 +306,7 @@ pub(crate) fn agent_builder(project: &Project, models: &Models) -> Result<AgentB
     if !references.0.is_empty() || references.1 != ReferencesConfig::default() {
         builder = builder.references(project.references(&knowledge::http(models)?));
     }
-    let tools = project.tools()?;
-    if !tools.is_empty() || !project.knowledge().is_empty() || project.asks_servers() {
+    if project.runs_tools() || !project.knowledge().is_empty() || project.asks_servers() {
         let http = knowledge::http(models)?;
         let asked = project.config().model.default.clone();
         let asked = asked.map(|it| Arc::new(AskClient::new(client, it)) as Arc<dyn AskModel>);
@@ -317,7 +316,8 @@ pub(crate) fn agent_builder(project: &Project, models: &Models) -> Result<AgentB
             model: asked,
             ..project.knowledge_ports()
         });
-        for tool in tools {
+        // Prompts bring their own tools; these are for flows, which call tools by name.
+        for tool in project.tools() {
             let tool = tool.into_agent_tool(Arc::clone(&http));
             builder = builder
                 .executor(tool.map_err(|err| Failure::new(ErrorCode::ToolNameInvalid, err.to_string()))?);

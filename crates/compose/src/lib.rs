@@ -41,11 +41,11 @@ pub use define::checks::{
 pub use define::{
     Adaptation, Arrangement, Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Branch,
     Budget, CacheConfig, Call, Capability, CapabilityBuilder, CapabilityVariant, Context, ContextProvider,
-    ContextSource, Contribution, Contributor, ConversationUse, DEFAULT_PRESET, Declaration, Definition,
-    Entry, FnContributor, HistoryConfig, InlineBlock, Input, InputPolicy, Joint, JointPart, Match,
-    MatchBuilder, MessageText, Messages, MessagesFunction, ModelLimits, OnError, Piece, Placement, Predicate,
-    Profile, Rank, Schema, Scope, Selector, TagValue, Text, UserMessage, UserPart, When, contributor,
-    injectable, matching, provider, when,
+    ContextSource, Contribution, Contributor, ConversationUse, DEFAULT_PRESET, Declaration, DefinedEntry,
+    Definition, Entry, FnContributor, HistoryConfig, InlineBlock, Input, InputPolicy, Joint, JointPart,
+    Match, MatchBuilder, MessageText, Messages, MessagesFunction, ModelLimits, OnError, Piece, Placement,
+    Predicate, Profile, Rank, Schema, Scope, Selector, TagValue, Text, UserMessage, UserPart, When,
+    contributor, injectable, matching, provider, when,
 };
 pub use error::{BoxError, Error, ErrorKind, InputFault};
 pub use evaluated::{Reuse, Timing};

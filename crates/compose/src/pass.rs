@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use contexture_history::Envelope;
-use contexture_history::neutral::neutralise;
+use contexture_history::neutral::neutralise_envelopes;
 use contexture_message::{Message, Request, Role, Tokens, Usage};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_128;
@@ -180,14 +180,14 @@ impl Pass {
     /// ```
     pub fn envelope(&self) -> Option<Envelope> {
         let envelope = envelope_of(&self.0.arranged.draft)?;
-        Some(Envelope { text: neutralise(&envelope.text).into_owned(), ..envelope })
+        Some(Envelope { text: neutralise_envelopes(&envelope.text).into_owned(), ..envelope })
     }
 
     /// Returns this pass's `<system-reminders>` envelope, if contributors made one. It is stored like
     /// [`envelope`](Self::envelope), after it.
     pub fn reminders(&self) -> Option<Envelope> {
         let envelope = reminders_of(&self.0.arranged.draft)?;
-        Some(Envelope { text: neutralise(&envelope.text).into_owned(), ..envelope })
+        Some(Envelope { text: neutralise_envelopes(&envelope.text).into_owned(), ..envelope })
     }
 
     /// Returns what contributors added besides text and tools.

@@ -17,7 +17,7 @@ use contexture_flow::Flow;
 use contexture_session::BaseId;
 use contexture_wire::Catalogue;
 
-use crate::compile::{Compiled, Parts, Previous, compile};
+use crate::compile::{Compiled, NamedTool, Parts, Previous, compile};
 use crate::config::Config;
 use crate::error::{Fault, Place, ProjectError, unknown};
 use crate::files::Sources;
@@ -184,9 +184,21 @@ impl Project {
         &self.catalogue
     }
 
-    /// Returns the tools that the project can run: the HTTP calls that prompts and contexts declare.
-    pub fn tools(&self) -> Result<Vec<ProjectTool>, ProjectError> {
-        self.compiled.tools()
+    /// Returns the tools that can be called by name alone, as flows do: the HTTP calls that prompts and contexts
+    /// declare. A prompt brings its own tools with it and needs none of these. A name that files declare differently
+    /// is left out.
+    pub fn tools(&self) -> Vec<ProjectTool> {
+        let runs = self.compiled.named_tools().into_values().filter_map(|it| match it {
+            NamedTool::Runs(tool) => Some(*tool),
+            NamedTool::Declared | NamedTool::Several(..) => None,
+        });
+        runs.collect()
+    }
+
+    /// Returns whether any file declares a tool that is an HTTP call, so that the program should
+    /// [give it](Self::provide_knowledge) what makes them.
+    pub fn runs_tools(&self) -> bool {
+        self.compiled.runs_tools()
     }
 
     /// Returns the memories of the project's prompts. They have no store until the program

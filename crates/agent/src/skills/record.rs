@@ -153,12 +153,20 @@ impl LoadedSkill {
                 fill(include_str!("templates/stub.txt"), &values)
             }
         };
-        // The instructions cannot close the tag around them.
-        let text = text.replace("</active-skill", "&lt;/active-skill");
+        // The instructions can neither close the tag around them nor open another of the engine's.
+        let text = neutralise(text.trim_end());
         let (name, version) = (escape_attribute(&self.name), escape_attribute(&self.hash));
-        let values = [("name", &*name), ("version", &*version), ("text", text.trim_end())];
-        // As the engine sends it: its own tags have no effect in the text of a skill.
-        neutralise(&fill(include_str!("templates/active_skill.txt"), &values)).into_owned()
+        let values = [("name", &*name), ("version", &*version), ("text", &*text)];
+        fill(include_str!("templates/active_skill.txt"), &values)
+    }
+
+    /// Returns the text of a result as [`text`](Self::text) wrote it, if it stands for this skill. The log neutralises
+    /// the engine's tags in every result; whether this one is the engine's, only a record of its place can tell.
+    pub(crate) fn restored(&self, result: &str) -> Option<String> {
+        let opening = format!(" name=\"{}\"", escape_attribute(&self.name));
+        let inner = result.strip_prefix("&lt;active-skill").filter(|it| it.starts_with(&opening))?;
+        let inner = inner.trim_end().strip_suffix("&lt;/active-skill>")?;
+        Some(format!("<active-skill{inner}</active-skill>"))
     }
 
     /// Returns the key of the note, and its value.

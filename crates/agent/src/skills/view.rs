@@ -7,7 +7,7 @@ use contexture_compose::{
     BoxError, BoxFuture, Call, Contribution, Contributor, Declaration, Entry, Piece, Placement, Priority,
     Profile, Rank, Source, Volatility,
 };
-use contexture_history::{Envelope, Turn, TurnNo};
+use contexture_history::{Envelope, Turn};
 use contexture_message::{Message, Part, Request, Role, Tokens, ToolOutput, ToolResult};
 use contexture_session::NewItem;
 use serde_json::{Value, json};
@@ -106,14 +106,15 @@ impl SkillView {
 
     fn entry(&self, skill: &LoadedSkill) -> Entry {
         let mut contribution = Contribution::default();
-        contribution.pieces.extend(skill.stale.iter().filter_map(|it| it.text.as_ref()).map(Piece::new));
+        contribution.pieces.extend(skill.stale.iter().filter_map(|it| it.text.as_ref()).map(Piece::composed));
         let reason = match &skill.place {
             Place::System => {
-                contribution.pieces.push(Piece::new(skill.text()));
+                contribution.pieces.push(Piece::composed(skill.text()));
                 None
             }
             _ if self.restated.contains(&skill.name) => {
                 contribution.messages.push(Message::user(skill.text()));
+                contribution.is_composed = true;
                 None
             }
             Place::Result { .. } => Some(format!("stands where it was loaded, in turn {}", skill.since)),
@@ -127,14 +128,20 @@ impl SkillView {
         Entry::Contributor(Arc::new(ShownSkill { name: skill.name.clone(), contribution }))
     }
 
-    /// Returns a turn without the instructions that stand elsewhere by now, if it has any.
+    /// Returns a turn with the instructions that stand in its results, and without those that stand elsewhere by now, if
+    /// it has any.
     pub(crate) fn relocated(&self, turn: &Turn) -> Option<Turn> {
-        let gone: Vec<(&LoadedSkill, &Place)> = self.skills.values().flat_map(|it| self.gone(it)).collect();
-        if gone.is_empty() {
+        let is_of_turn = |it: &RecordedPlace<'_>| match it.place {
+            Place::Result { turn: of, .. } | Place::Envelope(of) => of.to_string() == **turn.id(),
+            Place::System | Place::Nowhere => false,
+        };
+        let places = self.skills.values().flat_map(|it| self.recorded(it)).filter(is_of_turn);
+        let places: Vec<RecordedPlace<'_>> = places.collect();
+        if places.is_empty() {
             return None;
         }
         let mut is_changed = false;
-        let messages = turn.messages().iter().map(|message| match relocated(turn, message, &gone) {
+        let messages = turn.messages().iter().map(|message| match relocated(message, &places) {
             Some(changed) => {
                 is_changed = true;
                 Arc::new(changed)
@@ -142,13 +149,18 @@ impl SkillView {
             None => Arc::clone(message),
         });
         let messages: Vec<Arc<Message>> = messages.collect();
-        is_changed.then(|| turn.clone().with_messages(messages))
+        is_changed.then(|| turn.clone().with_composed_messages(messages))
     }
 
-    /// Returns the places in the log whose text is not shown.
-    fn gone<'a>(&self, skill: &'a LoadedSkill) -> Vec<(&'a LoadedSkill, &'a Place)> {
-        let own = Some(&skill.place).filter(|it| is_in_log(it) && self.restated.contains(&skill.name));
-        skill.former.iter().chain(own).map(|it| (skill, it)).collect()
+    /// Returns the places of a skill in the log.
+    fn recorded<'a>(&self, skill: &'a LoadedSkill) -> impl Iterator<Item = RecordedPlace<'a>> {
+        let is_restated = self.restated.contains(&skill.name);
+        let own = std::iter::once((&skill.place, !is_restated));
+        let stale = skill.stale.iter().map(|it| (&it.place, true));
+        let former = skill.former.iter().map(|it| (it, false));
+        // What stands nowhere else comes last: a place that was left may have been taken again.
+        let all = own.chain(stale).chain(former);
+        all.map(move |(place, is_shown)| RecordedPlace { skill, place, is_shown })
     }
 
     /// Returns the active skills whose place in the log is not part of a request.
@@ -217,29 +229,40 @@ fn is_envelope_of(part: &str, text: &str) -> bool {
     part.starts_with("<system-context>") && part.contains(text)
 }
 
-fn relocated(turn: &Turn, message: &Message, gone: &[(&LoadedSkill, &Place)]) -> Option<Message> {
+/// A place in the log where instructions stand or stood.
+struct RecordedPlace<'a> {
+    skill: &'a LoadedSkill,
+    place: &'a Place,
+    /// Whether requests show the instructions there.
+    is_shown: bool,
+}
+
+/// Returns a message of a turn with what is shown in these places of the turn, if that differs from the log.
+fn relocated(message: &Message, places: &[RecordedPlace<'_>]) -> Option<Message> {
     let mut content = message.content.clone();
     let mut is_changed = false;
-    let is_turn = |it: TurnNo| it.to_string() == **turn.id();
     let opening = |it: &LoadedSkill| format!("<active-skill name=\"{}\"", it.name);
     content.retain_mut(|part| match part {
         Part::ToolResult(ToolResult { call_id, output: ToolOutput::Text(text), .. }) => {
-            let holds = |skill: &LoadedSkill, place: &Place| match place {
-                Place::Result { turn: of, call } => {
-                    is_turn(*of) && call == call_id && text.starts_with(&opening(skill))
+            let shown = places.iter().find_map(|it| match it.place {
+                Place::Result { call, .. } if call == call_id => {
+                    let restored = it.skill.restored(text)?;
+                    Some(if it.is_shown { restored } else { note_of(it.skill) })
                 }
-                Place::Envelope(_) | Place::System | Place::Nowhere => false,
-            };
-            if let Some((skill, _)) = gone.iter().find(|(skill, place)| holds(skill, place)) {
-                *text = note_of(skill);
+                _ => None,
+            });
+            if let Some(shown) = shown {
+                *text = shown;
                 is_changed = true;
             }
             true
         }
         Part::Text { text, .. } => {
-            let is_gone = gone.iter().any(|(skill, place)| {
-                matches!(place, Place::Envelope(of) if is_turn(*of)) && is_envelope_of(text, &opening(skill))
-            });
+            let is_of = |it: &RecordedPlace<'_>| {
+                matches!(it.place, Place::Envelope(_)) && is_envelope_of(text, &opening(it.skill))
+            };
+            // An envelope that still stands is a part of the log that no one else can write.
+            let is_gone = places.iter().find(|it| is_of(it)).is_some_and(|it| !it.is_shown);
             is_changed |= is_gone;
             !is_gone
         }

@@ -206,6 +206,11 @@ impl Tool {
         &self.tool.name
     }
 
+    /// Returns whether a call may need a person's approval, depending on its arguments.
+    pub fn may_need_approval(&self) -> bool {
+        self.approval.is_some()
+    }
+
     pub(crate) fn requires_approval(&self, arguments: &Value) -> bool {
         // A predicate that panics counts as true: its failure must not let a call run without approval.
         let decides = |it: &Arc<ApprovalFn>| catch_unwind(AssertUnwindSafe(|| it(arguments))).unwrap_or(true);

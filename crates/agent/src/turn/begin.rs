@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use contexture_compose::Prompt;
+use contexture_compose::{Pass, Prompt};
 use contexture_message::{Message, Role};
 use contexture_session::{Begun, NewItem, Thread, TurnConfig};
 use tokio_util::sync::CancellationToken;
@@ -85,6 +85,12 @@ pub(super) async fn begin(
     let n_shown = items.iter().filter(|it| it.is_shown_to_model()).count();
     let enclosed: Vec<NewItem> = resolver.skill_envelopes().into_iter().map(NewItem::from).collect();
     let events = pass.extras().events.clone();
+    let is_any_added = n_shown + enclosed.len() + events.len() > 0 || reminders.is_some();
+    if user.is_empty() && !is_any_added && !before.turns().is_empty() && ends_in_answer(&pass) {
+        let reason =
+            "it is empty, and the thread ends with an answer: there is nothing for the model to answer";
+        return Err(AgentError::RequestInvalid { at: "user".to_owned(), reason: reason.to_owned() });
+    }
     let n_hidden = n_shown
         + usize::from(reminders.is_some())
         + usize::from(aged.is_some())
@@ -150,4 +156,9 @@ fn opening_items(
 ) -> impl Iterator<Item = NewItem> {
     let mut user = user.into_iter().map(NewItem::from);
     user.next().into_iter().chain(envelopes).chain(user)
+}
+
+/// Whether the model spoke last in a request.
+fn ends_in_answer(pass: &Pass) -> bool {
+    pass.request().messages.last().is_some_and(|it| it.role == Role::Assistant)
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use contexture_compose::{Block, ContextProvider, Prompt, ResolveOptions, ResultView};
 use contexture_history::compaction::{Frontier, ResultLimits};
+use contexture_history::neutral::neutralise;
 use contexture_history::{
     Body, Cost, Envelope, EnvelopeTag, Item, Seq, Summary, SystemEvent, Timestamp, Turn, TurnNo, Visibility,
 };
@@ -16,7 +17,16 @@ use proptest::sample::select;
 use proptest::{prop_assert_eq, prop_oneof, proptest};
 use serde_json::{Value, json};
 
-const NAMES: [&str; 3] = ["system-context", "system-reminders", "system-event"];
+const NAMES: [&str; 8] = [
+    "system-context",
+    "system-reminders",
+    "system-event",
+    "active-skill",
+    "core-memory",
+    "available-artifacts",
+    "blackboard-changes",
+    "blackboard-plan",
+];
 
 /// A text with a tag of the engine, or with a piece of one that its neighbour may complete.
 fn sly() -> impl Strategy<Value = String> {
@@ -76,7 +86,8 @@ fn conversation(it: &[String; 6]) -> Vec<Turn> {
     let ids: Vec<String> = (0..outputs.len()).map(|it| format!("c{it}")).collect();
     let results = ids.iter().zip(outputs).map(|(id, output)| result(id, output)).collect();
     let summary = Summary { text: e.clone(), first: Seq(1), last: Seq(1), number: 1, ..Summary::default() };
-    let envelope = |tag, text: &str| Body::Envelope(Envelope::text(tag, text));
+    // Envelopes are composed of neutralised texts.
+    let envelope = |tag, text: &str| Body::Envelope(Envelope::text(tag, neutralise(text)));
     contexture_history::turns(&[
         item(1, 1, Body::Summary(summary)),
         item(2, 2, said(Role::User, vec![Part::text(a), Part::text(b), file, image, Part::text(f)])),

@@ -25,6 +25,23 @@ fn said(request: &Request) -> String {
 }
 
 #[tokio::test]
+async fn a_turn_with_nothing_to_answer_is_refused() {
+    let (stage, model) = (Stage::new().await, model());
+    let agent = agent(&model).build().unwrap();
+    let (plain, own) = (prompt().build().unwrap(), prompt().user("What is new?").build().unwrap());
+    let blank = || RunRequest::user("  ");
+    agent.run(&plain, &stage.thread, RunRequest::user("Hi.")).outcome().await.unwrap();
+    let before = stage.log().await;
+    let refused = agent.run(&plain, &stage.thread, blank()).outcome().await.unwrap_err();
+    insta::assert_snapshot!(refused, @"`user` of the request: it is empty, and the thread ends with an answer: there is nothing for the model to answer");
+    assert_eq!((stage.log().await, model.requests().len()), (before, 1));
+    // What the prompt says, and what the request brings, is something to answer.
+    agent.run(&own, &stage.thread, blank()).outcome().await.unwrap();
+    let reminded = RunRequest { reminders: vec!["Say goodbye.".to_owned()], ..blank() };
+    agent.run(&plain, &stage.thread, reminded).outcome().await.unwrap();
+}
+
+#[tokio::test]
 async fn an_empty_message_is_neither_stored_nor_sent() {
     for empty in [Message::user(""), Message::user(" \n"), Message::parts(Role::User, Vec::new())] {
         let (stage, model) = (Stage::new().await, model());

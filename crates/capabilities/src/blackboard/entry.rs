@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use contexture_agent::Tool;
-use contexture_compose::tags::block_tag_name;
+use contexture_compose::tags::{block_tag_name, neutralise};
 use contexture_compose::{
     Block, BoxError, BoxFuture, Call, Contribution, Contributor, ConversationUse, Declaration, Entry, Piece,
     Placement, Priority, Profile, Scope, SharedTool, Source, Trust,
@@ -127,7 +127,8 @@ impl BlackboardEntry {
 
     fn changes_piece(&self, changes: &str) -> Piece {
         let text = include_str!("templates/changes.txt").trim_end().replace("{id}", self.definition.id());
-        Piece { source: Some(self.source()), ..Piece::new(text.replace("{changes}", changes)) }
+        let text = text.replace("{changes}", &neutralise(changes));
+        Piece { source: Some(self.source()), ..Piece::composed(text) }
     }
 
     fn source(&self) -> Source {

@@ -125,6 +125,17 @@ fn a_tool_of_the_project_is_an_http_call() {
 }
 
 #[test]
+fn prompts_may_have_different_tools_of_one_name() {
+    let replies = [calls(OPENAI, 7), says(OPENAI, "It is paid.")];
+    let served = Served::with_tools(OPENAI, replies, [order("paid")]).with_shop("");
+    let shop = std::fs::read_to_string(served.folder.path().join("prompts/shop.md")).expect("it was written");
+    served.folder.write("prompts/bills.md", &shop.replace("/orders/", "/bills/"));
+    let run = served.run(&["run", "bills", "--user", "Is it paid?"]);
+    assert_eq!(run.stdout, "It is paid.\n", "{}", run.stderr);
+    assert_eq!(served.called(), ["/bills/7"]);
+}
+
+#[test]
 fn a_tool_s_secret_comes_from_the_environment_and_shows_nowhere() {
     let replies = || [calls(OPENAI, 7), says(OPENAI, "Done."), calls(OPENAI, 8), says(OPENAI, "No.")];
     let served = Served::with_tools(OPENAI, replies(), [order("shipped")]).with_shop("");

@@ -23,9 +23,9 @@ pub use definition::{Definition, HistoryConfig};
 pub use entry::{
     Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Branch, Capability,
     CapabilityBuilder, CapabilityVariant, Context, ContextProvider, ContextSource, Contribution, Contributor,
-    ConversationUse, DEFAULT_PRESET, Declaration, Entry, FnContributor, InlineBlock, Joint, JointPart, Match,
-    MatchBuilder, OnError, Piece, Placement, Profile, Rank, When, contributor, injectable, matching,
-    provider, when,
+    ConversationUse, DEFAULT_PRESET, Declaration, DefinedEntry, Entry, FnContributor, InlineBlock, Joint,
+    JointPart, Match, MatchBuilder, OnError, Piece, Placement, Profile, Rank, When, contributor, injectable,
+    matching, provider, when,
 };
 pub(crate) use entry::{CapabilityParts, ContextParts, ProviderParts};
 pub use input::{Input, InputPolicy};

@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{EntryPosition, LoweredEntry, Lowering, Node, Stability};
 use crate::define::{BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, InlineBlock};
 use crate::segment::{FrozenBody, SharedText, Volatility};
-use crate::tags::{TagError, block_tag_name, escape_text};
+use crate::tags::{TagError, block_tag_name, escape_text, outside_block_name};
 use crate::{
     BoxError, Call, Contribution, Contributor, Declaration, Error, ErrorKind, Piece, Placement, Profile,
     Rank, Source, Text, Trust,
@@ -148,7 +148,7 @@ pub(crate) fn lower_inline<'a>(
     let mut nodes = Vec::with_capacity(blocks.len());
     for (position, InlineBlock { name, body, order }) in blocks.iter().enumerate() {
         let place = format!("blocks[{position}] of the request");
-        let name = match block_tag_name(name) {
+        let name = match outside_block_name(name) {
             Ok(name) => name,
             Err(err) => {
                 lowering.errors.push(Error::from(err).or_at(place));
@@ -201,7 +201,7 @@ fn tagged(name: &str, body: &str, is_frozen: bool) -> Piece {
     let body = if body.trim().is_empty() { "" } else { body.as_str() };
     let text = match body.is_empty() {
         true => SharedText::authored(""),
-        false => SharedText::authored(&format!("<{name}>\n{body}\n</{name}>")),
+        false => SharedText::composed(&format!("<{name}>\n{body}\n</{name}>")),
     };
     let frozen = is_frozen.then(|| FrozenBody { name: name.into(), body: body.into() });
     Piece { frozen, ..Piece::from(text) }

@@ -28,7 +28,7 @@ pub(crate) use self::node::{Choice, Item, Node, Pick, Stability};
 pub(crate) use self::provider::{frozen_messages, lower_providers, messages_to_freeze};
 pub(crate) use self::schema::{InputSchema, OwnedSchema};
 use self::tags::{Sketch, tag_faults};
-use crate::define::{CapabilityParts, ContextParts};
+use crate::define::{CapabilityParts, ContextParts, DefinedEntry};
 use crate::segment::{EntryKind, SharedTool, Volatility};
 use crate::tags::block_tag_name;
 use crate::{
@@ -165,6 +165,8 @@ struct Lowering {
     overrides: Vec<String>,
     /// Nodes by identity: an entry that is used in several places is lowered once.
     nodes: HashMap<usize, Arc<Node>>,
+    /// The entries with data that defines them, each once.
+    defined: Vec<Arc<DefinedEntry>>,
     /// The entry with each id, and its place.
     ids: HashMap<Source, (usize, String)>,
     /// What is known of the tag values of contexts, by identity.
@@ -193,6 +195,10 @@ impl Lowering {
         }
         match entry {
             Entry::Nothing => None,
+            Entry::Defined(defined) => {
+                let first = self.first_of(defined);
+                self.entry(&first.entry, position, place, depth)
+            }
             Entry::When(when) => {
                 let arms = vec![self.branch(&when.branch, position, place, depth)];
                 let source = Source::At { kind: EntryKind::When, position };
@@ -246,6 +252,15 @@ impl Lowering {
                 self.function(entry_source(entry, position), Arc::clone(it), place, depth)
             }
         }
+    }
+
+    /// Returns the first entry with the same definition.
+    fn first_of(&mut self, defined: &Arc<DefinedEntry>) -> Arc<DefinedEntry> {
+        if let Some(first) = self.defined.iter().find(|it| it.is_same(defined)) {
+            return Arc::clone(first);
+        }
+        self.defined.push(Arc::clone(defined));
+        Arc::clone(defined)
     }
 
     /// Lowers a context, which may also be that of a capability.
@@ -424,6 +439,7 @@ fn entry_source(entry: &Entry, position: usize) -> Source {
         Entry::Capability(it) => Source::Capability(it.name().into()),
         Entry::Injectable(it) => Source::Injectable(it.id().into()),
         Entry::Contributor(it) => it.declare().source.unwrap_or_else(|| Source::Contributor(it.id().into())),
+        Entry::Defined(it) => entry_source(&it.entry, position),
         Entry::When(_) => Source::At { kind: EntryKind::When, position },
         Entry::Match(_) => Source::At { kind: EntryKind::Match, position },
         Entry::Nothing => Source::At { kind: EntryKind::Use, position },

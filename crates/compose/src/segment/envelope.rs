@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use contexture_history::neutral::neutralise;
+use contexture_history::neutral::neutralise_envelopes;
 use contexture_history::{Envelope, EnvelopeTag, envelope_parts};
 use contexture_message::{Evidence, Message, Part, Role};
 
@@ -31,7 +31,7 @@ pub(crate) fn is_of_the_user(message: &Message) -> bool {
 /// not what a user says, whoever added it.
 pub(crate) fn is_engines(part: &Part) -> bool {
     match part {
-        Part::Text { text, .. } => matches!(neutralise(text), Cow::Owned(_)),
+        Part::Text { text, .. } => matches!(neutralise_envelopes(text), Cow::Owned(_)),
         Part::Evidence(_) => true,
         _ => false,
     }

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 pub(crate) use self::envelope::{envelope, envelope_text, is_engines, is_of_the_user};
 pub use self::priority::{Priority, PriorityOutOfRange};
+pub(crate) use self::shared::AnyEq;
 pub use self::shared::{Counted, Runner, SharedText, SharedTool};
 pub use self::source::{EntryKind, Source};
 

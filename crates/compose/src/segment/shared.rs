@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use contexture_history::neutral::{neutral_tool, neutralise};
+use contexture_history::neutral::{neutral_tool, neutralise, neutralise_envelopes};
 use contexture_message::tokens::tool_tokens;
 use contexture_message::{TokenCounter, Tokens, ToolDefinition};
 
@@ -56,9 +56,15 @@ impl<T: fmt::Debug> fmt::Debug for Counted<T> {
 pub struct SharedText(Arc<Counted<Box<str>>>);
 
 impl SharedText {
-    /// Takes a body from any source, and neutralises everything in it that could pass for an envelope of the engine.
+    /// Takes a body from any source, and neutralises every tag of the engine in it.
     pub fn authored(text: &str) -> Self {
         Self(Arc::new(Counted::new(neutralise(text).into())))
+    }
+
+    /// Takes a body that was composed of neutralised texts, and keeps the tags that the engine writes inside of bodies.
+    /// Everything in it that comes from outside must have been [neutralised](contexture_history::neutral::neutralise).
+    pub fn composed(text: &str) -> Self {
+        Self(Arc::new(Counted::new(neutralise_envelopes(text).into())))
     }
 
     /// Returns the text.
@@ -129,25 +135,56 @@ impl From<ToolDefinition> for SharedTool {
 }
 
 /// The code that runs a tool, a check or middleware. The engine carries it without looking inside; the agent asks for
-/// the type that it knows how to run. Only clones of the same runner are equal.
+/// the type that it knows how to run.
+///
+/// Clones of a runner are equal, and so are runners that were made of equal [data](Runner::of).
 #[derive(Clone)]
-pub struct Runner(Arc<dyn Any + Send + Sync>);
+pub struct Runner {
+    code: Arc<dyn Any + Send + Sync>,
+    made_of: Option<Arc<dyn AnyEq>>,
+}
 
 impl Runner {
     /// Wraps a value of the type that the agent will ask for.
     pub fn new(runner: impl Any + Send + Sync) -> Self {
-        Self(Arc::new(runner))
+        Self { code: Arc::new(runner), made_of: None }
+    }
+
+    /// Wraps a value whose behaviour follows from `data` alone, such as an HTTP call that a file declares. Two files
+    /// that declare the same call then bring the same runner.
+    pub fn of(data: impl Any + PartialEq + Send + Sync, runner: impl Any + Send + Sync) -> Self {
+        Self { made_of: Some(Arc::new(data)), ..Self::new(runner) }
     }
 
     /// Returns the runner, if it has that type.
     pub fn get<T: Any>(&self) -> Option<&T> {
-        self.0.downcast_ref()
+        self.code.downcast_ref()
     }
 }
 
 impl PartialEq for Runner {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        let is_made_alike = match (&self.made_of, &other.made_of) {
+            (Some(one), Some(other)) => one.equals((**other).as_any()),
+            _ => false,
+        };
+        is_made_alike || Arc::ptr_eq(&self.code, &other.code)
+    }
+}
+
+/// Data of any type that can be compared. Data of different types is never equal.
+pub(crate) trait AnyEq: Send + Sync {
+    fn as_any(&self) -> &dyn Any;
+    fn equals(&self, other: &dyn Any) -> bool;
+}
+
+impl<T: Any + PartialEq + Send + Sync> AnyEq for T {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn equals(&self, other: &dyn Any) -> bool {
+        other.downcast_ref::<T>().is_some_and(|it| self == it)
     }
 }
 

@@ -33,10 +33,12 @@ mod tree;
 
 pub use admission::Admission;
 pub use aggregate::{Aggregate, TagEntry, aggregate, render_tagged_context};
-pub use contexture_history::neutral::{ENGINE_TAG_NAMES, neutralise};
+pub use contexture_history::neutral::{
+    BODY_TAG_NAMES, ENGINE_TAG_NAMES, is_engine_tag_name, neutralise, neutralise_envelopes,
+};
 pub use error::{MAX_TAG_NAME_BYTES, NameFault, TagError, TagPlace, TagShape};
 pub use escape::{escape_attribute, escape_text};
-pub use names::{RESERVED_TAG_NAMES, block_tag_name, validate_tag_name};
+pub use names::{RESERVED_TAG_NAMES, block_tag_name, outside_block_name, validate_tag_name};
 pub use render::TagStyle;
 pub use tag::{Tag, xml_tag};
 pub use tree::{MAX_TAG_DEPTH, TagTree};

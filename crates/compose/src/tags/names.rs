@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use contexture_history::neutral::ENGINE_TAG_NAMES;
+use contexture_history::neutral::{ENGINE_TAG_NAMES, is_engine_tag_name};
 
 use super::error::{MAX_TAG_NAME_BYTES, NameFault, TagError, TagPlace};
 
@@ -69,6 +69,19 @@ pub fn block_tag_name(key: &str) -> Result<String, TagError> {
         Err(fault) => {
             let key = shown(key);
             Err(TagError::NameInvalid { place: TagPlace::outside(&key), key, fault })
+        }
+    }
+}
+
+/// Returns the tag name of a block that a request or a tenant brings. Such a block can't have the name of a tag that the
+/// engine writes inside of bodies either, such as `active-skill`: the model could not tell it from the engine's.
+pub fn outside_block_name(key: &str) -> Result<String, TagError> {
+    let name = block_tag_name(key)?;
+    match is_engine_tag_name(&name) {
+        false => Ok(name),
+        true => {
+            let place = TagPlace::outside(&name);
+            Err(TagError::NameReserved { key: key.to_owned(), name, place })
         }
     }
 }

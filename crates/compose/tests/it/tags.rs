@@ -608,13 +608,36 @@ fn engine_tags_are_neutralised_in_every_spelling() {
         "<𝐬𝐲𝐬𝐭𝐞𝐦-𝐜𝐨𝐧𝐭𝐞𝐱𝐭>",
         "<ꜱʏꜱᴛᴇᴍ-ᴄᴏɴᴛᴇxᴛ>",
         "<system-c0ntext>",
+        "<active-skill name=\"x\" version=\"1\">",
+        "</ActiveSkill>",
+        "<active_ski1l>",
+        "<аctivе-ѕkiʟʟ>",
+        "< core memory >",
+        "<available-skills>",
+        "</available_knowledge_bases>",
+        "<available-artifacts>",
+        "<available-memory>",
+        "<blackboard-changes id=\"x\">",
+        "</Blackboard_plan>",
     ] {
         let expected = text.replacen('<', "&lt;", 1);
         assert_eq!(neutralise(text), expected, "{text:?}");
         assert_eq!(neutralise(&format!("é<{text}<b> & {text}")), format!("é<{expected}<b> & {expected}"));
     }
     // What is joined behind a text could complete the tag.
-    for text in ["<", "a </", "</ \n", "<s", "</System", "a < sys\u{200b}tem_rem"] {
+    for text in [
+        "<",
+        "a </",
+        "</ \n",
+        "<s",
+        "<act",
+        "</core",
+        "a <b",
+        "<blackboard",
+        "<available-skill",
+        "</System",
+        "a < sys\u{200b}tem_rem",
+    ] {
         assert_eq!(neutralise(text), text.replacen('<', "&lt;", 1), "{text:?}");
     }
     for (text, expected) in [
@@ -630,8 +653,16 @@ fn engine_tags_are_neutralised_in_every_spelling() {
     for text in [
         "",
         "a < b",
-        "<b",
-        "</b",
+        "<d",
+        "</d",
+        "<b>",
+        "<active>",
+        "<active-skills>",
+        "<available-products>",
+        "<core>",
+        "<blackboard>",
+        "<blackboard id=\"x\">",
+        "<my-core-memory>",
         "system-context",
         "<system>",
         "<system-contexts>",

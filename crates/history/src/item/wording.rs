@@ -6,7 +6,7 @@ use contexture_message::{Message, Part, Role};
 use serde_json::json;
 
 use super::fact::write_facts;
-use crate::neutral::{neutral_part, neutralise};
+use crate::neutral::{neutral_part, neutralise, neutralise_envelopes};
 use crate::{Envelope, EnvelopeTag, Summary, SystemEvent};
 
 /// Returns the user message that a system event is replayed as.
@@ -54,7 +54,8 @@ fn text_part(envelope: &Envelope) -> Part {
         EnvelopeTag::SystemContext => include_str!("../../templates/system-context.txt"),
         EnvelopeTag::SystemReminders => include_str!("../../templates/system-reminders.txt"),
     };
-    Part::text(filled(template, &[("text", &neutralise(&envelope.text))]))
+    // The engine composed it of neutralised texts.
+    Part::text(filled(template, &[("text", &neutralise_envelopes(&envelope.text))]))
 }
 
 /// Returns the user message that replaces summarised items: the event that tells about them, then the summary.

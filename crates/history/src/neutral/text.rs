@@ -1,5 +1,10 @@
 //! Neutralises the engine's tags in text.
 //!
+//! The engine writes two kinds of tags: those of envelopes, which stand around hidden parts of user messages, and those
+//! that stand inside of bodies, around what it composes of other texts. Text from outside can forge neither
+//! ([`neutralise`]). Text that the engine composed of neutralised texts keeps its own tags; only envelopes have no
+//! place in it ([`neutralise_envelopes`]).
+//!
 //! The `<` of an engine tag becomes `&lt;`, in every spelling that a model might take for the tag: any case, closing
 //! or opening, any or no characters other than letters and digits between the words of the name (`systemContext`,
 //! `system--context`, `system context`), full-width and look-alike characters, and invisible characters inside. The
@@ -10,10 +15,36 @@ use std::borrow::Cow;
 
 use memchr::memchr_iter;
 
-/// The tags that only the engine writes.
+/// The tags of the engine's envelopes.
 pub const ENGINE_TAG_NAMES: &[&str] = &["system-context", "system-reminders", "system-event"];
 
-/// Neutralises the engine's tags in `text` and leaves everything else unchanged.
+/// The tags that the engine writes inside of bodies. Those of boards begin with [`BOARD_TAG_START`].
+pub const BODY_TAG_NAMES: &[&str] = &[
+    "active-skill",
+    "available-artifacts",
+    "available-knowledge-bases",
+    "available-memory",
+    "available-skills",
+    "core-memory",
+];
+
+/// How the tags of blackboards begin.
+pub const BOARD_TAG_START: &str = "blackboard-";
+
+/// Whether the engine writes a tag of that name, given in kebab-case.
+///
+/// ```
+/// use contexture_history::neutral::is_engine_tag_name;
+///
+/// assert!(is_engine_tag_name("active-skill") && is_engine_tag_name("blackboard-plan"));
+/// assert!(!is_engine_tag_name("blackboard"));
+/// ```
+pub fn is_engine_tag_name(name: &str) -> bool {
+    let of_board = name.strip_prefix(BOARD_TAG_START).is_some_and(|it| !it.is_empty());
+    of_board || ENGINE_TAG_NAMES.iter().chain(BODY_TAG_NAMES).any(|it| *it == name)
+}
+
+/// Neutralises all of the engine's tags in `text`, which comes from outside, and leaves everything else unchanged.
 ///
 /// ```
 /// use contexture_history::neutral::neutralise;
@@ -22,17 +53,30 @@ pub const ENGINE_TAG_NAMES: &[&str] = &["system-context", "system-reminders", "s
 /// assert_eq!(neutralise("if a < b { <system-contexts> }"), "if a < b { <system-contexts> }");
 /// ```
 pub fn neutralise(text: &str) -> Cow<'_, str> {
+    neutralise_if(text, |rest| is_envelope_tag(rest) || is_body_tag(rest))
+}
+
+/// Neutralises the tags of envelopes in `text`, which the engine composed of texts that [`neutralise`] was applied to.
+pub fn neutralise_envelopes(text: &str) -> Cow<'_, str> {
+    neutralise_if(text, is_envelope_tag)
+}
+
+fn neutralise_if(text: &str, is_engine_tag: impl Fn(&str) -> bool) -> Cow<'_, str> {
     match text.is_ascii() {
-        true => neutralised(text, memchr_iter(b'<', text.as_bytes())),
+        true => neutralised(text, memchr_iter(b'<', text.as_bytes()), is_engine_tag),
         false => {
             let may_open = |(at, byte): (usize, u8)| OPENING_STARTS.contains(&byte).then_some(at);
-            neutralised(text, text.bytes().enumerate().filter_map(may_open))
+            neutralised(text, text.bytes().enumerate().filter_map(may_open), is_engine_tag)
         }
     }
 }
 
 /// Neutralises the engine tags among those that open at the given byte offsets.
-fn neutralised(text: &str, places: impl Iterator<Item = usize>) -> Cow<'_, str> {
+fn neutralised(
+    text: &str,
+    places: impl Iterator<Item = usize>,
+    is_engine_tag: impl Fn(&str) -> bool,
+) -> Cow<'_, str> {
     let mut out = String::new();
     let mut copied = 0;
     for at in places {
@@ -69,22 +113,47 @@ fn opened(text: &str) -> Option<&str> {
     text.strip_prefix(OPENINGS)
 }
 
-/// The last words of the engine's tag names, which all begin with `system`, and the singular that other tools use.
+/// The last words of the names of envelopes, which all begin with `system`, and the singular that other tools use.
 const LAST_WORDS: [&str; 4] = ["context", "reminders", "reminder", "event"];
 
-/// Whether `rest`, which follows a `<`, makes it an engine tag. The end of the text also ends a name, and a name cut
-/// off there counts as complete, since more text may be appended.
-fn is_engine_tag(rest: &str) -> bool {
-    match after_word(rest.trim_start_matches(is_separator), "system") {
+/// Whether `rest`, which follows a `<`, makes it the tag of an envelope. The end of the text also ends a name, and a
+/// name cut off there counts as complete, since more text may be appended.
+fn is_envelope_tag(rest: &str) -> bool {
+    LAST_WORDS.iter().any(|last| is_tag_of(rest, ["system", *last].into_iter()))
+}
+
+/// Whether `rest`, which follows a `<`, makes it a tag that the engine writes inside of bodies.
+fn is_body_tag(rest: &str) -> bool {
+    // A single letter behind a space, where the text ends, is a comparison: `a < b`.
+    let mut letters = rest.chars().take_while(|it| !OPENINGS.contains(it)).filter(|it| it.is_alphanumeric());
+    if rest.starts_with(char::is_whitespace) && letters.nth(1).is_none() {
+        return false;
+    }
+    BODY_TAG_NAMES.iter().any(|it| is_tag_of(rest, it.split('-'))) || is_board_tag(rest)
+}
+
+/// Whether `rest` begins with the words of a name.
+fn is_tag_of<'w>(rest: &str, words: impl Iterator<Item = &'w str>) -> bool {
+    let mut rest = rest;
+    for word in words {
+        match after_word(rest.trim_start_matches(is_separator), word) {
+            Word::Other => return false,
+            Word::CutOff => return true,
+            Word::Said(behind) => rest = behind,
+        }
+    }
+    !rest.starts_with(|c: char| c.is_alphanumeric() || plain(c) == '-')
+}
+
+/// Whether `rest` begins with the tag of a board, whose name ends in an id.
+fn is_board_tag(rest: &str) -> bool {
+    let start = BOARD_TAG_START.trim_end_matches('-');
+    match after_word(rest.trim_start_matches(is_separator), start) {
         Word::Other => false,
         Word::CutOff => true,
         Word::Said(rest) => {
-            let rest = rest.trim_start_matches(is_separator);
-            LAST_WORDS.iter().any(|it| match after_word(rest, it) {
-                Word::Other => false,
-                Word::CutOff => true,
-                Word::Said(rest) => !rest.starts_with(|c: char| c.is_alphanumeric() || plain(c) == '-'),
-            })
+            let id = rest.trim_start_matches(|c: char| is_invisible(c) && !c.is_whitespace());
+            id.is_empty() || id.starts_with(|c: char| plain(c) == '-')
         }
     }
 }
@@ -106,7 +175,7 @@ fn after_word<'a>(text: &'a str, word: &str) -> Word<'a> {
         rest = rest.trim_start_matches(is_unread);
         let mut chars = rest.chars();
         match chars.next() {
-            Some(c) if plain(c) == expected => rest = chars.as_str(),
+            Some(c) if plain(c) == plain(expected) => rest = chars.as_str(),
             Some(_) => return Word::Other,
             None => return Word::CutOff,
         }
@@ -160,6 +229,12 @@ fn look_alike(c: char) -> char {
         'і' | 'І' | 'ι' | 'Ι' | 'ı' | 'İ' | 'ɪ' | 'ӏ' => 'i',
         'ԁ' | 'ᴅ' => 'd',
         'ѵ' | 'ν' | 'ᴠ' => 'v',
+        'а' | 'А' | 'α' | 'Α' | 'ᴀ' | 'ɑ' => 'a',
+        'к' | 'К' | 'κ' | 'Κ' | 'ᴋ' => 'k',
+        'в' | 'В' | 'Β' | 'β' | 'ʙ' | 'Ь' => 'b',
+        'ɡ' | 'ɢ' => 'g',
+        'ԝ' | 'ѡ' | 'ᴡ' => 'w',
+        'ʟ' => 'i',
         _ => c,
     }
 }

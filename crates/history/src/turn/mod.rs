@@ -176,6 +176,12 @@ impl Turn {
         self.holding(messages)
     }
 
+    /// Returns the same turn with other messages, which the engine composed of its own: no tag is neutralised in them.
+    #[must_use]
+    pub fn with_composed_messages(self, messages: Vec<Arc<Message>>) -> Self {
+        self.holding(messages)
+    }
+
     /// Applies the next item of this turn. The work depends on the item only, not on what came before.
     pub fn apply(&mut self, item: &Item) {
         if let Some(other) = &mut self.other_form {

@@ -42,6 +42,7 @@ mod blocks;
 mod tools;
 
 use blocks::{applying, blocks, names as block_names};
+pub(crate) use tools::NamedTool;
 
 /// A parsed prompt file.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use contexture_flow::{CompileInputs, Flow, FlowFault, Nodes, lower};
 
-use crate::compile::Compiled;
+use crate::compile::{Compiled, NamedTool};
 use crate::error::{Fault, ProjectError, unknown};
 use crate::files::FileKind;
 use crate::files::Sources;
@@ -63,20 +63,23 @@ pub(crate) struct FlowUnit {
 struct Names {
     prompts: BTreeSet<String>,
     tools: BTreeSet<String>,
+    /// The names of different tools, with two files that declare them.
+    several: BTreeMap<String, (String, String)>,
 }
 
 impl Names {
     fn of(compiled: &Compiled, parts: &FlowParts) -> Self {
         let paths = compiled.prompts.keys().filter_map(|it| prompt_name(it)).map(str::to_owned);
         let ids = compiled.prompts.values().map(|it| it.id.clone());
-        let of_prompts = compiled.prompts.values().map(|it| &it.facts);
-        let facts = of_prompts.chain(compiled.contexts.values().map(|it| &it.facts));
-        let tools = facts.flat_map(|it| {
-            let run = it.tools.iter().map(|(tool, _)| &tool.tool);
-            run.chain(it.plain_tools.iter().map(|(tool, _)| tool)).map(|it| it.name.clone())
-        });
-        let tools = tools.chain(parts.tools.iter().cloned());
-        Self { prompts: paths.chain(ids).collect(), tools: tools.collect() }
+        let (mut tools, mut several) = (BTreeSet::new(), BTreeMap::new());
+        for (name, tool) in compiled.named_tools() {
+            if let NamedTool::Several(first, second) = tool {
+                several.insert(name.clone(), (first, second));
+            }
+            tools.insert(name);
+        }
+        tools.extend(parts.tools.iter().cloned());
+        Self { prompts: paths.chain(ids).collect(), tools, several }
     }
 }
 
@@ -239,20 +242,29 @@ impl<'a> FlowCompiler<'a> {
 
     fn unknown_names(&self, file: &FlowFile) -> Vec<Fault> {
         let Some(definition) = &file.definition else { return Vec::new() };
-        let Names { prompts, tools } = self.names;
+        let Names { prompts, tools, several } = self.names;
         let of_prompts = definition.prompts().into_iter().filter(|(name, _)| !prompts.contains(*name));
         let of_prompts = of_prompts.map(|(name, node)| {
             let (message, hint) = unknown("prompt", name, prompts.iter().map(String::as_str));
             FlowFault { hint, ..at_node(ErrorCode::UnknownPrompt, message, node, "prompt") }
         });
-        let of_tools = definition.tools().into_iter().filter(|(name, _)| !tools.contains(*name));
-        let of_tools = of_tools.map(|(name, node)| {
-            let (message, hint) = unknown("tool", name, tools.iter().map(String::as_str));
-            let mut fault = FlowFault { hint, ..at_node(ErrorCode::UnknownTool, message, node, "tool") };
+        let of_tools = definition.tools().into_iter().filter_map(|(name, node)| {
+            let mut fault = match several.get(name) {
+                Some((first, second)) => {
+                    let message = format!("tool `{name}` is declared differently in {first} and {second}");
+                    let hint = Some("give one of them another name".to_owned());
+                    FlowFault { hint, ..at_node(ErrorCode::ToolCollision, message, node, "tool") }
+                }
+                None if tools.contains(name) => return None,
+                None => {
+                    let (message, hint) = unknown("tool", name, tools.iter().map(String::as_str));
+                    FlowFault { hint, ..at_node(ErrorCode::UnknownTool, message, node, "tool") }
+                }
+            };
             if let Some(idx) = file.position(&["nodes", node, "names"], name) {
                 fault.at = vec!["nodes".to_owned(), node.to_owned(), "names".to_owned(), idx];
             }
-            fault
+            Some(fault)
         });
         of_prompts.chain(of_tools).map(|it| file.fault(it)).collect()
     }

@@ -48,8 +48,10 @@ pub(crate) fn blackboard<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entry 
     };
     let board = DefinedBoard { id: options.id.clone(), schema: options.schema.clone(), place };
     reader.facts.boards.push(board);
-    match entry_of(reader.lookup.knowledge.boards(), options) {
-        Ok(entry) => entry.into(),
+    // The block of a board is what meets another entry of its id.
+    reader.places.id(&format!("blackboard-{}", options.id), place);
+    match entry_of(reader.lookup.knowledge.boards(), options.clone()) {
+        Ok(entry) => Entry::defined(options, entry),
         Err(err) => {
             reader.problem(Problem::new(ErrorCode::EntryInvalid, err.to_string()).at(place));
             Entry::Nothing

@@ -120,7 +120,7 @@ pub(crate) fn defaults<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entry {
 pub(crate) fn all_defaults(reader: &mut Reader<'_>) -> Entry {
     let lookup = reader.lookup;
     let memory = memory::entry(reader, None);
-    let stack = memory.into_iter().fold(stack(), |stack, memory| stack.memory(memory));
+    let stack = memory.into_iter().fold(stack(), |stack, memory| stack.defined_memory(memory.0, memory.1));
     let stack = with_knowledge(reader, stack);
     skills::depends(reader);
     let has_skills = lookup.skills.names().next().is_some();
@@ -143,7 +143,7 @@ fn chosen_defaults<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entry {
         made = made.identity(text);
     }
     if let Some(memory) = reader.given(fields.memory).and_then(|it| memory::entry(reader, Some(it))) {
-        made = made.memory(memory);
+        made = made.defined_memory(memory.0, memory.1);
     }
     if fields.knowledge.value == Some(true) {
         made = with_knowledge(reader, made);

@@ -7,6 +7,7 @@ use contexture_capabilities::DEFAULTS;
 use contexture_capabilities::artifacts as artifacts_entry;
 use contexture_compose::{Branch, Entry, MAX_DEPTH, Match, Predicate, Selector, When};
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::error::{Place, Problem};
 use crate::files::{FileKind, is_plain};
@@ -200,18 +201,18 @@ fn mapped<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> 
             let fields: BlockEntry = reader.decode(at.clone());
             reader.given(fields.block).map_or(Entry::Nothing, |it| named_block(reader, &it, uses))
         }
-        Some("retriever") => knowledge::retriever(reader, at),
-        Some("pipeline") => knowledge::pipeline(reader, at),
-        Some("grounding") => knowledge::grounding(reader, at),
-        Some("skill") => skills::skill(reader, at),
+        Some("retriever") => defined(reader, at, knowledge::retriever),
+        Some("pipeline") => defined(reader, at, knowledge::pipeline),
+        Some("grounding") => defined(reader, at, knowledge::grounding),
+        Some("skill") => defined(reader, at, skills::skill),
         Some("memory") => memory::memory(reader, at),
         Some("blackboard") => blackboard::blackboard(reader, at),
         Some("capability") => capability::capability(reader, at, uses),
         Some("defaults") => capability::defaults(reader, at),
-        Some("provider") => pipeline::provider_entry(reader, at),
-        Some("injectable") => injectable::injectable_entry(reader, at),
-        Some("contributor") => injectable::contributor(reader, at),
-        Some("artifacts") => artifacts(reader, at),
+        Some("provider") => defined(reader, at, pipeline::provider_entry),
+        Some("injectable") => defined(reader, at, injectable::injectable_entry),
+        Some("contributor") => defined(reader, at, injectable::contributor),
+        Some("artifacts") => defined(reader, at, artifacts),
         Some("when") => when(reader, at, uses),
         Some("match") => matching(reader, at, uses),
         _ => {
@@ -228,6 +229,30 @@ fn mapped<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<Use>) -> 
             Entry::Nothing
         }
     }
+}
+
+/// What an entry of a file follows from.
+#[derive(PartialEq)]
+struct Written {
+    entry: Value,
+    /// The folder whose partials its templates find, if it has any.
+    folder: Option<String>,
+}
+
+/// Reads an entry that is the same wherever a file of the project writes it.
+fn defined<'a>(
+    reader: &mut Reader<'a>,
+    at: &Cursor<'a>,
+    read: impl FnOnce(&mut Reader<'a>, &Cursor<'a>) -> Entry,
+) -> Entry {
+    Entry::defined(written(reader, at), read(reader, at))
+}
+
+fn written(reader: &Reader<'_>, at: &Cursor<'_>) -> Written {
+    let entry = at.node.to_json();
+    let has_tags = entry.to_string().contains("{%");
+    let folder = || reader.file.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+    Written { entry, folder: has_tags.then(folder) }
 }
 
 /// The entry `artifacts`.
@@ -335,8 +360,13 @@ fn inline_context<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>, uses: &mut Vec<U
     let id = reader.id(&fields.id).map(|(id, _)| id);
     let text = reader.text_of(fields.text);
     let nested = reader.given(fields.entries).map(|it| entries(reader, &it)).unwrap_or_default();
+    let is_named = id.is_some();
     let content = Content { kind: "context", id, text, noted };
     let (context, spot) = context(reader, fields, content, nested, at.node.place);
     uses.push(Use::Inline(spot));
-    Entry::Context(context)
+    match is_named {
+        true => Entry::defined(written(reader, at), context),
+        // Without an id, an entry is its position.
+        false => Entry::Context(context),
+    }
 }

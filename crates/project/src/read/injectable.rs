@@ -97,7 +97,7 @@ pub(super) fn injectable_entry<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> 
         texts,
         values,
         metadata,
-        tools: reader.tools(fields.tools).into_iter().map(Into::into).collect(),
+        tools: reader.tools(fields.tools),
         constraints: reader.checked(fields.constraints, check_constraint),
         guardrails: reader.checked(fields.guardrails, check_guardrail),
     };

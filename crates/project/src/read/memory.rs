@@ -22,11 +22,16 @@ struct MemoryFields {
 pub(crate) fn memory<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entry {
     let fields: MemoryFields = reader.decode(at.clone());
     let options = reader.given(fields.memory.0);
-    entry(reader, options).map_or(Entry::Nothing, Entry::from)
+    let Some((entry, options)) = entry(reader, options) else { return Entry::Nothing };
+    reader.places.id(&format!("memory:{}", options.id), at.node.place);
+    Entry::defined(options, entry)
 }
 
-/// Reads the options of a memory; `false` means none.
-pub(crate) fn entry<'a>(reader: &mut Reader<'a>, options: Option<Cursor<'a>>) -> Option<MemoryEntry> {
+/// Reads the options of a memory, which define its entry; `false` means none.
+pub(crate) fn entry<'a>(
+    reader: &mut Reader<'a>,
+    options: Option<Cursor<'a>>,
+) -> Option<(MemoryEntry, MemoryOptions)> {
     let working = options.as_ref().and_then(|it| it.get("working"));
     let options = match options {
         Some(inner) => match &inner.node.data {
@@ -40,7 +45,7 @@ pub(crate) fn entry<'a>(reader: &mut Reader<'a>, options: Option<Cursor<'a>>) ->
         let place = at.node.place;
         reader.facts.boards.push(DefinedBoard { id: WORKING.to_owned(), schema: schema.clone(), place });
     }
-    let made = reader.lookup.knowledge.memory(options);
+    let made = reader.lookup.knowledge.memory(options.clone());
     // Only a working state can be refused, so there is one.
     let refused = |err: BoardError| {
         let problem = Problem::new(ErrorCode::EntryInvalid, err.to_string());
@@ -49,5 +54,5 @@ pub(crate) fn entry<'a>(reader: &mut Reader<'a>, options: Option<Cursor<'a>>) ->
             None => problem,
         }
     };
-    reader.take(made.map_err(refused))
+    Some((reader.take(made.map_err(refused))?, options))
 }

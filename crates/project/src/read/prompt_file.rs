@@ -154,7 +154,7 @@ pub(crate) fn prompt_file<'a>(
         history: fields.history.value.unwrap_or(config.history.default).config(),
         settings: fields.settings.value.unwrap_or_default(),
         adapt: adaptations(reader, fields.adapt),
-        tools: reader.tools(fields.tools).into_iter().map(Into::into).collect(),
+        tools: reader.tools(fields.tools),
         tool_middleware: reader.checked(fields.tool_middleware, check_middleware),
         tool_choice: tool_choice(reader, fields.tool_choice),
         stop_when: fields.stop_when.items().map(|(it, _)| it).collect(),

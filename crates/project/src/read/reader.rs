@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use contexture_capabilities::{QUERY_VARIABLES, QueryTemplate};
-use contexture_compose::{Contributor, Schema, TagValue, Text};
-use contexture_message::{ErrorCode, ToolDefinition};
+use contexture_compose::{Contributor, Schema, SharedTool, TagValue, Text};
+use contexture_message::ErrorCode;
 use contexture_template::{Condition, Expression, ParseConfig, Template, Variable};
 use serde::de::DeserializeOwned;
 
@@ -265,18 +265,20 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a list of tools.
-    pub(crate) fn tools(&mut self, tools: Each<DeclaredTool>) -> Vec<ToolDefinition> {
+    pub(crate) fn tools(&mut self, tools: Each<DeclaredTool>) -> Vec<SharedTool> {
         let read = tools.items().filter_map(|(declared, raw)| {
             let at = self.cursor(raw);
             let (tool, runs) = self.take(declared.check(&at))?;
-            match runs {
-                Some(runs) => self.facts.tools.push((runs, at.node.place)),
-                None => self.facts.plain_tools.push((tool.clone(), at.node.place)),
-            }
             if tool.description.trim().is_empty() {
                 self.facts.silent_tools.push((tool.name.clone(), at.node.place));
             }
-            Some(tool)
+            let Some(runs) = runs else {
+                self.facts.plain_tools.push((tool.clone(), at.node.place));
+                return Some(SharedTool::new(tool));
+            };
+            let shared = runs.shared(self.lookup.knowledge.http());
+            self.facts.tools.push((runs, at.node.place));
+            self.take(shared.map_err(|err| at.invalid(err.to_string())))
         });
         read.collect()
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_agent::{HttpCaller, HttpTool, Tool, ToolRefused};
-use contexture_compose::{SchemaValidator, is_tool_name};
+use contexture_compose::{Runner, SchemaValidator, SharedTool, is_tool_name};
 use contexture_message::ToolDefinition;
 use serde::Deserialize;
 use serde_json::Value;
@@ -33,6 +33,12 @@ impl ProjectTool {
         let tool = self.http.into_tool(self.tool, self.timeout, caller)?;
         let tool = if self.approval { tool.needs_approval() } else { tool };
         Ok(if self.alone { tool.alone() } else { tool })
+    }
+
+    /// Returns the tool as its owner brings it: with its executor. Equal declarations give the same tool.
+    pub(crate) fn shared(&self, caller: Arc<dyn HttpCaller>) -> Result<SharedTool, ToolRefused> {
+        let runner = Runner::of(self.clone(), self.clone().into_agent_tool(caller)?);
+        Ok(SharedTool::new(self.tool.clone()).run_by(runner))
     }
 }
 

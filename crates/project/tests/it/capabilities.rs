@@ -6,7 +6,7 @@ use contexture_compose::{Contribution, Contributor, ResolveOptions, Scope, contr
 use contexture_project::{InMemory, Lint, Project};
 use serde_json::json;
 
-use super::support::{faults, faults_of, project, resolved};
+use super::support::{faults, faults_of, listed, project, resolved};
 
 /// A bundle with a part of every kind.
 const RESEARCH: &str = "---
@@ -71,7 +71,7 @@ fn a_bundle_brings_all_its_parts() {
     assert_eq!(pass.explain().tools, ["fetch"]);
     assert_eq!(pass.explain().transforms[0].name, "last_turns");
     assert_eq!(prompt.definition().tool_middleware[0].id, "log");
-    assert_eq!(project.tools().unwrap()[0].tool.name, "fetch");
+    assert_eq!(project.tools()[0].tool.name, "fetch");
     assert_eq!(project.prompts().count(), 1);
 }
 
@@ -460,4 +460,51 @@ fn contributors_are_those_of_the_application() {
     assert_eq!(system(&project), "Own.\n\nIt rains.");
     project.reload().unwrap();
     assert_eq!(system(&project), "Own.\n\nIt rains.");
+}
+
+/// Builds a prompt with `use` and a bundle `b` with `bundled`, and returns `fine` or the faults.
+fn built(bundled: &str, used: &str) -> String {
+    let bundle = format!("---\nuse: [{bundled}]\n---\nBundle.");
+    let prompt = format!("---\nuse: [{used}]\n---\nText.");
+    let project = project(&[("capabilities/b/capability.md", &bundle), ("prompts/p.md", &prompt)]);
+    match project.faults().as_slice() {
+        [] => project.prompt("p").map_or_else(|err| err.to_string(), |_| "fine".to_owned()),
+        faults => listed(faults),
+    }
+}
+
+#[test]
+fn equal_definitions_are_one_entry() {
+    let board = "{blackboard: {id: plan, schema: {properties: {step: {type: string}}}}}";
+    let same = [
+        "{memory: true}, {memory: {}}",
+        "{artifacts: true}, {artifacts: true}",
+        &format!("{board}, {board}"),
+        "{context: {id: a, text: Hi}}, {context: {id: a, text: Hi}}",
+        "{capability: b}, {memory: true}",
+        "{memory: true}, defaults",
+        "defaults, {memory: true}",
+        "{injectable: {id: i, text: Hi}}, {injectable: {id: i, text: Hi}}",
+        "{provider: {text: {name: n, text: Hi}}}, {provider: {text: {name: n, text: Hi}}}",
+    ];
+    for used in same {
+        assert_eq!(built("{memory: true}", used), "fine", "{used}");
+    }
+    let used = "---\nuse: [{context: {id: a, text: Hi}}, {context: {id: a, text: Hi}}]\n---\nOwn.";
+    insta::assert_snapshot!(resolved(&[("prompts/p.md", used)], json!({})), @"
+    system: Own.
+
+    Hi
+    ");
+}
+
+#[test]
+fn different_entries_with_one_id_are_named_with_their_places() {
+    insta::assert_snapshot!(built("null", "{memory: true}, {memory: {core: false}}"), @"prompts/p.md:2:23 duplicate_id: two different entries have the id `memory:memory`: use[0] and use[1] [rename one of them, or use the same entry twice: it renders once]");
+    insta::assert_snapshot!(built("{memory: {core: false}}", "{capability: b}, {memory: true}"), @"prompts/p.md:2:24 duplicate_id: two different entries have the id `memory:memory`: capabilities/b/capability.md use[0] and use[1] [rename one of them, or use the same entry twice: it renders once]");
+    let board = |kind: &str| {
+        format!("{{blackboard: {{id: plan, schema: {{properties: {{step: {{type: {kind}}}}}}}}}}}")
+    };
+    insta::assert_snapshot!(built("null", &format!("{}, {}", board("string"), board("integer"))), @"prompts/p.md:2:97 duplicate_id: two different entries have the id `blackboard-plan`: use[0] use[0] and use[1] use[0] [rename one of them, or use the same entry twice: it renders once]");
+    insta::assert_snapshot!(built("null", "{context: {id: a, text: Hi}}, {context: {id: a, text: Ho}}"), @"prompts/p.md:2:52 duplicate_id: two different entries have the id `a`: use[0] and use[1] [rename one of them, or use the same entry twice: it renders once]");
 }

@@ -1,5 +1,7 @@
 //! Tools that a project can run, and checks that are looked at when it is loaded.
 
+use serde_json::json;
+
 use crate::support::{faults_of, listed, project};
 
 const ORDER: &str = "\
@@ -17,7 +19,7 @@ You help with orders.";
 #[test]
 fn an_http_tool_is_declared_beside_what_the_model_sees() {
     let project = project(&[("prompts/p.md", ORDER)]);
-    let tools = project.tools().expect("they agree");
+    let tools = project.tools();
     let [tool] = tools.as_slice() else { panic!("one tool: {tools:?}") };
     assert_eq!((tool.tool.name.as_str(), tool.http.method.as_str()), ("order", "GET"));
     assert!(tool.approval && tool.timeout.is_some_and(|it| it.as_millis() == 2500));
@@ -27,21 +29,45 @@ fn an_http_tool_is_declared_beside_what_the_model_sees() {
 }
 
 #[test]
-fn two_files_may_declare_a_tool_alike_but_not_differently() {
-    let alike = project(&[("prompts/p.md", ORDER), ("contexts/c.md", ORDER)]);
-    assert_eq!(alike.tools().expect("they agree").len(), 1);
-    let other = ORDER.replace("2.5", "3");
-    let differing = project(&[("prompts/p.md", ORDER), ("contexts/c.md", &other)]);
-    let err = differing.tools().expect_err("they differ");
-    insta::assert_snapshot!(listed(&err.faults), @"prompts/p.md:3:5 tool_collision: tool `order` is declared differently in contexts/c.md and prompts/p.md");
+fn a_name_means_a_tool_if_all_files_declare_it_alike() {
+    let names = |context: &str| -> Vec<String> {
+        let project = project(&[("prompts/p.md", ORDER), ("contexts/c.md", context)]);
+        project.tools().into_iter().map(|it| it.tool.name).collect()
+    };
+    assert_eq!(names(ORDER), ["order"]);
+    assert!(names(&ORDER.replace("2.5", "3")).is_empty());
 
+    // One of the files may leave it open how the tool runs.
     let (start, behind) = ORDER.split_once("    http:").expect("a call");
     let plain = format!("{start}---{}", behind.split_once("---").expect("a front").1);
-    let alike = project(&[("prompts/p.md", ORDER), ("contexts/c.md", &plain)]);
-    assert_eq!(alike.tools().expect("they agree").len(), 1);
-    let other = plain.replace("Looks up an order.", "Cancels an order.");
-    let differing = project(&[("prompts/p.md", ORDER), ("contexts/c.md", &other)]);
-    assert_eq!(differing.tools().expect_err("they differ").faults[0].code, "tool_collision");
+    assert_eq!(names(&plain), ["order"]);
+    assert!(names(&plain.replace("Looks up an order.", "Cancels an order.")).is_empty());
+}
+
+#[test]
+fn a_flow_cannot_call_a_tool_that_files_declare_differently() {
+    let flow = "nodes: {s: {type: start}, t: {type: tool_call, tool: order}}\nedges: [s -> t]\n";
+    let other = ORDER.replace("2.5", "3");
+    let project = project(&[("prompts/p.md", ORDER), ("prompts/q.md", &other), ("flows/f.yaml", flow)]);
+    insta::assert_snapshot!(listed(&project.faults()), @"flows/f.yaml:1:54 tool_collision: node `t`: tool `order` is declared differently in prompts/p.md and prompts/q.md [give one of them another name]");
+}
+
+/// Resolves the prompt `p` of a project and lists its tools, or its error.
+fn tools_of(files: &[(&str, &str)]) -> String {
+    let project = project(files);
+    match contexture_testkit::resolve_input(project.prompt("p").expect("it builds"), json!({})) {
+        Ok(pass) => pass.explain().tools.join(" "),
+        Err(err) => err.to_string(),
+    }
+}
+
+#[test]
+fn the_same_call_declared_by_a_bundle_and_a_prompt_is_one_tool() {
+    let front = ORDER.split("---").nth(1).expect("a front");
+    let prompt = format!("---{front}use: [{{capability: c}}]\n---\nHi.");
+    assert_eq!(tools_of(&[("prompts/p.md", &prompt), ("capabilities/c/capability.md", ORDER)]), "order");
+    let other = ORDER.replace("/orders/", "/bills/");
+    insta::assert_snapshot!(tools_of(&[("prompts/p.md", &prompt), ("capabilities/c/capability.md", &other)]), @"tool `order` is given by capability:c and by prompt");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::http::StatusCode;
-use contexture_compose::tags::block_tag_name;
+use contexture_compose::tags::{TagError, block_tag_name, outside_block_name};
 use contexture_compose::{
     Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Prompt, ResolveOptions, Source,
     Text,
@@ -104,13 +104,15 @@ fn blocks(access: &Access) -> TenantBlocks {
 
 /// Returns the name of a block as a tag.
 fn tag(name: &str) -> Result<String, Problem> {
-    block_tag_name(name).map_err(|err| {
-        let problem = Problem::new(ErrorCode::IdInvalid, err.to_string()).at("name");
-        match err.hint() {
-            Some(hint) => problem.hint(hint),
-            None => problem,
-        }
-    })
+    block_tag_name(name).map_err(bad_name)
+}
+
+fn bad_name(err: TagError) -> Problem {
+    let problem = Problem::new(ErrorCode::IdInvalid, err.to_string()).at("name");
+    match err.hint() {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
 }
 
 fn made(name: &str, block: &TenantBlock) -> Result<Block, Problem> {
@@ -169,7 +171,7 @@ pub(crate) async fn put(
     PathParam(name): PathParam<String>,
     JsonBody(block): JsonBody<TenantBlock>,
 ) -> JsonResult<BlockView> {
-    let name = tag(&name)?;
+    let name = outside_block_name(&name).map_err(bad_name)?;
     check(&access, &block)?;
     let view = BlockView::of_tenant(&name, &block)?;
     if of_project(&access, &name).is_some() {

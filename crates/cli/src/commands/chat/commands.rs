@@ -1,6 +1,7 @@
 //! The slash commands of a chat.
 
-use contexture_compose::Pass;
+use contexture_agent::Tool;
+use contexture_compose::{Pass, Runner};
 use contexture_message::{ErrorCode, Tokens};
 use contexture_session::{Session, SessionId, Thread};
 use serde_json::json;
@@ -131,21 +132,27 @@ impl Chat {
     }
 
     fn tools(&self) -> Result<Reply, Failure> {
-        let ours = self.stage.project.tools()?;
-        let declared = &self.stage.prompt.definition().tools;
-        let seen = self.last.iter().flat_map(|it| &it.pass.request().tools).map(|it| &**it);
-        let mut all: Vec<_> = declared.iter().map(|it| &**it.tool()).chain(seen).collect();
-        all.sort_by_key(|it| &it.name);
-        all.dedup_by_key(|it| &it.name);
+        let named = self.stage.project.tools();
+        let declared = self.stage.prompt.definition().tools.iter();
+        let seen = self
+            .last
+            .iter()
+            .flat_map(|it| it.pass.request().tools.iter().filter_map(|tool| it.pass.tool(&tool.name)));
+        let mut all: Vec<_> = declared.chain(seen).collect();
+        all.sort_by_key(|it| &it.tool().name);
+        all.dedup_by_key(|it| &it.tool().name);
         if all.is_empty() {
             return Ok(Reply::styled("The model has no tools."));
         }
         let mut table =
             Table::new(&[("tool", Align::Left), ("runs", Align::Left), ("what it does", Align::Left)]);
-        for tool in all {
-            let runs = match ours.iter().find(|it| it.tool.name == tool.name) {
-                Some(it) if it.approval => "after approval",
-                Some(_) => "at once",
+        for shared in all {
+            let tool = shared.tool();
+            let carried = shared.runner().and_then(Runner::get::<Tool>).map(Tool::may_need_approval);
+            let by_name = || named.iter().find(|it| it.tool.name == tool.name).map(|it| it.approval);
+            let runs = match carried.or_else(by_name) {
+                Some(true) => "after approval",
+                Some(false) => "at once",
                 None => "not here",
             };
             table.row(vec![

@@ -204,6 +204,8 @@ pub struct Contribution {
     pub values: Vec<Value>,
     /// Messages that go before the history and are never stored.
     pub messages: Vec<Message>,
+    /// Whether the messages keep the engine's tags: everything in them that comes from outside was neutralised.
+    pub is_composed: bool,
     /// Tools for the model.
     pub tools: Vec<SharedTool>,
     /// Checks of the answer.
@@ -247,6 +249,11 @@ impl Piece {
     /// Returns a piece that uses its contributor's priority.
     pub fn new(text: impl AsRef<str>) -> Self {
         Self::from(SharedText::authored(text.as_ref()))
+    }
+
+    /// Returns a piece that keeps the engine's tags inside of it, see [`SharedText::composed`].
+    pub fn composed(text: impl AsRef<str>) -> Self {
+        Self::from(SharedText::composed(text.as_ref()))
     }
 }
 

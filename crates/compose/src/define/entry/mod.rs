@@ -6,6 +6,7 @@ mod context;
 mod contributor;
 mod provider;
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
@@ -28,6 +29,7 @@ pub(crate) use self::provider::ProviderParts;
 pub use self::provider::{ContextProvider, ContextSource};
 use super::{Call, Predicate, Selector};
 use crate::BoxError;
+use crate::segment::AnyEq;
 
 /// One entry of `use`. Contexts, blocks and contributors convert into it, and so does `Option`: `None` contributes
 /// nothing but still occupies a position.
@@ -49,8 +51,33 @@ pub enum Entry {
     Capability(CapabilityVariant),
     /// Anything that implements [`Contributor`].
     Contributor(Arc<dyn Contributor>),
+    /// An entry with the data that defines it, see [`Entry::defined`].
+    Defined(Arc<DefinedEntry>),
     /// No entry. It still occupies a position.
     Nothing,
+}
+
+impl Entry {
+    /// Returns an entry that follows from `definition` alone, such as one that a file declares. Entries of a prompt with
+    /// equal definitions are one entry; without a definition, only clones are.
+    pub fn defined(definition: impl Any + PartialEq + Send + Sync, entry: impl Into<Entry>) -> Self {
+        match entry.into() {
+            Entry::Nothing => Entry::Nothing,
+            entry => Entry::Defined(Arc::new(DefinedEntry { definition: Box::new(definition), entry })),
+        }
+    }
+}
+
+/// An entry with the data that defines it.
+pub struct DefinedEntry {
+    definition: Box<dyn AnyEq>,
+    pub(crate) entry: Entry,
+}
+
+impl DefinedEntry {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.definition.equals((*other.definition).as_any())
+    }
 }
 
 /// Entries that are included if a condition holds.
@@ -151,6 +178,7 @@ impl fmt::Debug for Entry {
             Entry::Capability(it) => f.debug_tuple("Capability").field(&it.name()).finish(),
             Entry::Injectable(it) => f.debug_tuple("Injectable").field(&it.id()).finish(),
             Entry::Contributor(it) => f.debug_tuple("Contributor").field(&it.id()).finish(),
+            Entry::Defined(it) => it.entry.fmt(f),
             Entry::Nothing => f.write_str("Nothing"),
         }
     }

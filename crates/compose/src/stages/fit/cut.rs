@@ -21,7 +21,7 @@ fn longest(text: &str, ends: &[usize], limit: Tokens, counter: &Arc<dyn TokenCou
     // A longer text never has fewer tokens, so the ends that fit come first.
     let n_fitting = ends.partition_point(|&end| counter.count(&form(end)) <= limit);
     let end = *ends.get(n_fitting.checked_sub(1)?)?;
-    Some(SharedText::authored(&form(end)))
+    Some(SharedText::composed(&form(end)))
 }
 
 fn lines(text: &str) -> Vec<usize> {

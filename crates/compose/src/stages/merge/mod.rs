@@ -140,6 +140,7 @@ impl Merging<'_> {
             pieces,
             values,
             messages,
+            is_composed: _,
             tools: _,
             constraints,
             guardrails,
@@ -261,7 +262,7 @@ impl Merging<'_> {
     /// Adds the messages of the context slot, with calls and results paired.
     fn context_messages(&mut self, messages: Vec<(usize, Message)>) {
         let (entries, messages): (Vec<usize>, Vec<Message>) = messages.into_iter().unzip();
-        let lists = messages.into_iter().map(|it| vec![Arc::new(it)]).collect();
+        let lists = messages.into_iter().map(|it| vec![neutral_message(&Arc::new(it))]).collect();
         for (entry, (messages, repairs)) in entries.into_iter().zip(self.paired(lists)) {
             let Some(valued) = self.values.get(entry) else { continue };
             let segment = valued.segment(Slot::Context, Body::Messages(messages));
@@ -270,20 +271,19 @@ impl Merging<'_> {
         }
     }
 
-    /// Pairs calls with results across consecutive lists of messages. Each list is then complete by itself: a result
+    /// Pairs calls with results across consecutive lists of neutral messages. Each list is then complete by itself: a result
     /// moves to the list that has its call.
     fn paired(&self, lists: Vec<Vec<Arc<Message>>>) -> Vec<(Vec<Arc<Message>>, Vec<Repair>)> {
         let has_tools = |it: &Arc<Message>| {
             it.content.iter().any(|it| matches!(it, Part::ToolCall(_) | Part::ToolResult(_)))
         };
-        let neutral = |list: Vec<Arc<Message>>| list.iter().map(neutral_message).collect::<Vec<_>>();
         if !lists.iter().flatten().any(has_tools) {
-            return lists.into_iter().map(|it| (neutral(it), Vec::new())).collect();
+            return lists.into_iter().map(|it| (it, Vec::new())).collect();
         }
         let turns = lists
             .into_iter()
             .enumerate()
-            .map(|(idx, list)| Turn::new(idx.to_string(), Vec::new()).with_messages(neutral(list)));
+            .map(|(idx, list)| Turn::new(idx.to_string(), Vec::new()).with_messages(list));
         let turns: Vec<Turn> = turns.collect();
         let window = window(&turns, None, &*self.setup.counter);
         window.repaired_turns().into_iter().map(|it| (it.messages, it.repairs)).collect()
@@ -318,8 +318,15 @@ impl Merging<'_> {
             })
             .filter(|(_, node, contribution)| !contribution.messages.is_empty() || node.is_provider)
             .collect();
-        let lists = speaking.iter().map(|(_, _, it)| it.messages.iter().cloned().map(Arc::new).collect());
-        let lists = self.paired(lists.collect());
+        let neutral = |it: &Contribution| -> Vec<Arc<Message>> {
+            let messages = it.messages.iter().cloned().map(Arc::new);
+            if it.is_composed {
+                messages.collect()
+            } else {
+                messages.map(|it| neutral_message(&it)).collect()
+            }
+        };
+        let lists = self.paired(speaking.iter().map(|(_, _, it)| neutral(it)).collect());
         for ((order, node, _), (messages, repairs)) in speaking.into_iter().zip(lists) {
             let frozen = node.stability.frozen_name().filter(|_| node.is_provider);
             let frozen = frozen.map(|it| messages_to_freeze(it, &messages));

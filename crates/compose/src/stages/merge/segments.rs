@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use contexture_history::neutral::neutralise;
+use contexture_history::neutral::neutralise_envelopes;
 use contexture_message::{Message, Part, Role};
 
 use crate::lower::Node;
@@ -58,7 +58,7 @@ fn is_recorded(segment: &Segment, turn: Option<&Turn>) -> bool {
         let has = |chunk: &str| parts().any(|it| matches!(it, Part::Evidence(it) if it.chunk == chunk));
         return evidence.all(|it| has(&it.chunk));
     }
-    let Some(text) = segment.text().map(neutralise) else { return true };
+    let Some(text) = segment.text().map(neutralise_envelopes) else { return true };
     parts().any(|it| matches!(it, Part::Text { text: said, .. } if said.contains(&*text)))
 }
 
