@@ -1,4 +1,4 @@
-//! The prompts, tools and flows that the nodes of a definition name, so that callers can check them.
+//! The prompts, tools, blackboards and flows that the nodes of a definition name, so that callers can check them.
 
 use super::FlowDefinition;
 use super::kind::NodeKind;
@@ -18,6 +18,14 @@ impl FlowDefinition {
         self.named(|kind| match kind {
             NodeKind::Tools(config) => config.names.iter().map(String::as_str).collect(),
             NodeKind::ToolCall(config) => vec![config.tool.as_str()],
+            _ => Vec::new(),
+        })
+    }
+
+    /// Lists the blackboards that its nodes name, with the nodes.
+    pub fn boards(&self) -> Vec<(&str, &str)> {
+        self.named(|kind| match kind {
+            NodeKind::BlackboardWait(config) => vec![config.board.as_str()],
             _ => Vec::new(),
         })
     }
