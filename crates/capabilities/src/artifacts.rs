@@ -115,6 +115,13 @@ fn shown(artifact: &Artifact, arguments: &ReadArguments) -> String {
 /// # Ok::<(), contexture_compose::Error>(())
 /// ```
 pub fn artifacts(artifacts: &Artifacts) -> Entry {
+    let catalogue = artifact_catalogue(artifacts);
+    Entry::Contributor(Arc::new(ArtifactsEntry { artifacts: artifacts.clone(), catalogue }))
+}
+
+/// Returns the block that lists the artifacts of the session, for prompts that only name them. It is the same as that of
+/// [`artifacts`].
+pub fn artifact_catalogue(artifacts: &Artifacts) -> Entry {
     let of_block = artifacts.clone();
     let body = move |call: Call| {
         let artifacts = of_block.clone();
@@ -125,7 +132,16 @@ pub fn artifacts(artifacts: &Artifacts) -> Entry {
     };
     let catalogue = Block::dynamic(ARTIFACT_CATALOGUE, body)
         .description("The artifacts of the session, which can be read");
-    Entry::Contributor(Arc::new(ArtifactsEntry { artifacts: artifacts.clone(), catalogue: catalogue.into() }))
+    Entry::defined(CatalogueOf(artifacts.clone()), catalogue)
+}
+
+/// What the catalogue follows from.
+struct CatalogueOf(Artifacts);
+
+impl PartialEq for CatalogueOf {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0.0, &other.0.0)
+    }
 }
 
 /// Returns an artifact in one line.

@@ -27,7 +27,7 @@ mod search;
 mod skills;
 mod tools;
 
-pub use artifacts::{ARTIFACT_CATALOGUE, Artifacts, READ_ARTIFACT, artifacts};
+pub use artifacts::{ARTIFACT_CATALOGUE, Artifacts, READ_ARTIFACT, artifact_catalogue, artifacts};
 pub use base::{BaseAccess, KnowledgeBase, Lookup};
 pub use catalogue::{CATALOGUE, CatalogueItem, catalogue, listing};
 pub use defaults::{DEFAULTS, Defaults, defaults};

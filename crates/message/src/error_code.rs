@@ -116,7 +116,7 @@ codes! {
     FlowChanged = "flow_changed" / Conflict,
     TurnUnfinished = "turn_unfinished" / Conflict,
     IdempotencyKeyUsed = "idempotency_key_used" / Conflict,
-    VersionConflict = "version_conflict" / Contention,
+    VersionConflict = "version_conflict" / Conflict,
     TurnInProgress = "turn_in_progress" / Contention,
     LeaseLost = "lease_lost" / Contention,
     Cancelled = "cancelled" / Contention,

@@ -200,8 +200,36 @@ impl Findings<'_> {
         }
     }
 
+    /// Reports boards of a prompt whose tools have the same names.
+    fn board_tools(&mut self, boards: &[(&str, &DefinedBoard)]) {
+        let mut first: BTreeMap<&str, (&str, &DefinedBoard)> = BTreeMap::new();
+        for &(file, board) in boards {
+            let Some(prefix) = board.prefix.as_deref() else { continue };
+            let (other_file, other) = *first.entry(prefix).or_insert((file, board));
+            if other.id != board.id {
+                let Place { line, column } = other.place;
+                let (id, other) = (&board.id, &other.id);
+                self.found.push(Lint {
+                    level: Level::Error,
+                    code: ErrorCode::ToolCollision.into(),
+                    message: format!(
+                        "the tools of blackboards `{other}` ({other_file}:{line}:{column}) and `{id}` both begin with `{prefix}`"
+                    ),
+                    file: file.to_owned(),
+                    line: board.place.line,
+                    column: board.place.column,
+                    hint: Some("give one of them another `prefix`, or `tools: false`".to_owned()),
+                });
+            }
+        }
+    }
+
     fn prompt(&mut self, file: &str, unit: &PromptUnit) {
         let units = reached(&unit.facts.uses, &self.compiled.contexts);
+        let of_units =
+            units.values().flat_map(|it| it.facts.boards.iter().map(|board| (it.file.as_str(), board)));
+        let boards: Vec<_> = of_units.chain(unit.facts.boards.iter().map(|it| (file, it))).collect();
+        self.board_tools(&boards);
         let mut schemas: Vec<&Value> = unit.facts.schemas.iter().collect();
         let mut reads: Vec<&Read> = unit.facts.variables.iter().collect();
         let mut keys: Vec<(&str, &(String, Place))> = unit.facts.slot.iter().map(|it| (file, it)).collect();

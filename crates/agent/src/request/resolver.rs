@@ -27,7 +27,7 @@ use crate::event::Remark;
 use crate::skills::{NewSkills, SkillView};
 use crate::spec::{Attachment, RunSpec};
 use crate::text::with_text;
-use crate::tools::{OwnTools, Tool};
+use crate::tools::{ENGINE_TOOLS, OwnTools, Tool};
 
 /// Assumed cache lifetime of a model whose cache rules are unknown. Most providers keep a prefix for five minutes.
 const ASSUMED_LIFETIME_S: u64 = 300;
@@ -328,7 +328,9 @@ impl Resolver {
     pub(crate) async fn check_client_tools(&mut self, thread: &Snapshot) -> Result<(), AgentError> {
         let mut names = BTreeSet::new();
         let is_named = |name: &str| self.spec.tools.iter().any(|it| it == name);
-        let is_taken = |name: &str| self.agent.toolbox.offered.get(name).is_some() || is_named(name);
+        let is_engines = |name: &str| self.agent.toolbox.own.is_some() && ENGINE_TOOLS.contains(&name);
+        let is_taken =
+            |name: &str| self.agent.toolbox.offered.get(name).is_some() || is_named(name) || is_engines(name);
         let twice = self.spec.client_tools.iter().find(|it| is_taken(&it.name) || !names.insert(&*it.name));
         if let Some(tool) = twice {
             return Err(ClientToolError::Collision { tool: tool.name.clone() }.into());

@@ -290,6 +290,7 @@ async fn a_tool_of_the_client_must_not_have_the_name_of_another() {
     };
     assert_eq!(run(&prompt(), &["here"]).await, "tool_collision");
     assert_eq!(run(&prompt(), &["there", "there"]).await, "tool_collision");
+    assert_eq!(run(&prompt(), &["recall"]).await, "tool_collision");
     assert_eq!(run(&declares, &["declared"]).await, "tool_collision");
     assert_eq!(stage.log().await, "");
     // A prompt that does not declare it leaves the name free.

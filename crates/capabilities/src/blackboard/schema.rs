@@ -60,6 +60,21 @@ impl MergeRule {
         }
     }
 
+    /// Returns whether values of a type can be merged by the rule. `kind` is the `type` of a schema.
+    fn fits(self, kind: &Value) -> bool {
+        let types: &[&str] = match self {
+            MergeRule::Replace => return true,
+            MergeRule::Append | MergeRule::Union => &["array"],
+            MergeRule::Counter => &["integer", "number"],
+            MergeRule::Max => &["integer", "number", "string"],
+        };
+        let is_one = |it: &Value| it.as_str().is_some_and(|it| types.contains(&it));
+        match kind {
+            Value::Array(kinds) => kinds.iter().any(is_one),
+            kind => is_one(kind),
+        }
+    }
+
     fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.as_str() == name)
     }
@@ -164,6 +179,11 @@ fn close(schema: &mut Value) -> Result<(), String> {
     if let Some(rule) = keywords.get(MERGE).filter(is_unknown) {
         let known = MergeRule::ALL.map(MergeRule::as_str).join(", ");
         return Err(format!("its schema has the `{MERGE}` {rule}, known are {known}"));
+    }
+    let rule = keywords.get(MERGE).and_then(Value::as_str).and_then(MergeRule::parse).unwrap_or_default();
+    if let Some(other) = keywords.get("type").filter(|it| !rule.fits(it)) {
+        let rule = rule.as_str();
+        return Err(format!("its schema has the `{MERGE}` \"{rule}\" on a field of type {other}"));
     }
     let is_open = OPEN.iter().any(|it| keywords.contains_key(*it));
     if keywords.contains_key("properties") && !is_open {

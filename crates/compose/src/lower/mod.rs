@@ -11,6 +11,7 @@ mod node;
 mod provider;
 mod schema;
 mod tags;
+mod tools;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -28,6 +29,8 @@ pub(crate) use self::node::{Choice, Item, Node, Pick, Stability};
 pub(crate) use self::provider::{frozen_messages, lower_providers, messages_to_freeze};
 pub(crate) use self::schema::{InputSchema, OwnedSchema};
 use self::tags::{Sketch, tag_faults};
+pub(crate) use self::tools::tool_collisions;
+use self::tools::unconditional_tools;
 use crate::define::{CapabilityParts, ContextParts, DefinedEntry};
 use crate::segment::{EntryKind, SharedTool, Volatility};
 use crate::tags::block_tag_name;
@@ -91,6 +94,10 @@ fn compile(mut definition: Definition) -> Result<Compiled, Error> {
     items.extend(lowering.providers(&definition.providers, "providers").into_iter().map(Item::Node));
     let capabilities = lowering.collect_capabilities(&items, &mut definition);
     let tools = lowering.tools(&Source::Prompt, &definition.tools);
+    // What other entries bring is known when they run.
+    let mut known_tools = unconditional_tools(&items, &lowering.context_tools);
+    known_tools.extend(tools.iter().map(|it| (Source::Prompt, it.clone())));
+    lowering.errors.extend(tool_collisions(&known_tools));
     let own_values: Vec<Value> = definition.context.iter().map(crate::TagValue::sketch).collect();
     lowering.errors.extend(tag_faults(&own_values, &items, &lowering.sketches));
     Error::all(lowering.errors)?;
@@ -171,6 +178,8 @@ struct Lowering {
     ids: HashMap<Source, (usize, String)>,
     /// What is known of the tag values of contexts, by identity.
     sketches: HashMap<usize, Sketch>,
+    /// The tools of contexts, by identity.
+    context_tools: HashMap<usize, Vec<SharedTool>>,
     /// The capabilities that were lowered, by the identity of their nodes.
     capabilities: HashMap<usize, Arc<CapabilityParts>>,
     /// The preset with which each capability is included, and where.
@@ -400,6 +409,9 @@ impl Lowering {
         }
         profile.volatility.get_or_insert_with(|| inferred_volatility(parts));
         let tools = self.tools(source, &parts.tools);
+        if !tools.is_empty() {
+            self.context_tools.insert(Arc::as_ptr(parts).addr(), tools.clone());
+        }
         ContextContributor { parts: Arc::clone(parts), profile, tools }
     }
 

@@ -181,13 +181,27 @@ fn fault(err: &jsonschema::ValidationError<'_>) -> SchemaFault {
         ValidationErrorKind::Required { property } => property.as_str().map(str::to_owned),
         _ => None,
     };
+    let (message, masked) = match options(err) {
+        Some(options) => {
+            let not_one_of = |value: &str| format!("{value} is not one of {options}");
+            (not_one_of(&err.instance().to_string()), not_one_of("the value"))
+        }
+        None => (err.to_string(), err.masked_with("the value").to_string()),
+    };
     SchemaFault {
         path: err.instance_path().as_str().to_owned(),
         keyword: err.kind().keyword().to_owned(),
         missing,
-        message: shortened(&err.to_string()),
-        masked: shortened(&err.masked_with("the value").to_string()),
+        message: shortened(&message),
+        masked: shortened(&masked),
     }
+}
+
+/// Returns all options of an `enum`, of which the message names the first three only.
+fn options(err: &jsonschema::ValidationError<'_>) -> Option<String> {
+    let ValidationErrorKind::Enum { options } = err.kind() else { return None };
+    let all: Vec<String> = options.as_array()?.iter().map(Value::to_string).collect();
+    (all.len() > 3).then(|| all.join(", "))
 }
 
 /// Shortens the text of a fault, which may quote the whole value.

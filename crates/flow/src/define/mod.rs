@@ -86,6 +86,14 @@ impl FlowDefinition {
         })
     }
 
+    /// Lists the blackboards that its nodes name, with the nodes.
+    pub fn boards(&self) -> Vec<(&str, &str)> {
+        self.named(|kind| match kind {
+            NodeKind::BlackboardWait(config) => vec![config.board.as_str()],
+            _ => Vec::new(),
+        })
+    }
+
     /// Lists the flows that its nodes name, with the nodes.
     pub fn flows(&self) -> Vec<(&str, &str)> {
         self.named(|kind| match kind {

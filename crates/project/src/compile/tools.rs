@@ -58,7 +58,7 @@ impl Compiled {
     }
 
     /// Returns the facts about every context, capability and prompt, with its file.
-    fn facts(&self) -> impl Iterator<Item = (&str, &Facts)> {
+    pub(crate) fn facts(&self) -> impl Iterator<Item = (&str, &Facts)> {
         let of_contexts = self.contexts.values().map(|unit| (unit.file.as_str(), &unit.facts));
         of_contexts.chain(self.prompts.iter().map(|(file, unit)| (file.as_str(), &unit.facts)))
     }

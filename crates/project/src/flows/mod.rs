@@ -65,6 +65,7 @@ struct Names {
     tools: BTreeSet<String>,
     /// The names of different tools, with two files that declare them.
     several: BTreeMap<String, (String, String)>,
+    boards: BTreeSet<String>,
 }
 
 impl Names {
@@ -79,7 +80,8 @@ impl Names {
             tools.insert(name);
         }
         tools.extend(parts.tools.iter().cloned());
-        Self { prompts: paths.chain(ids).collect(), tools, several }
+        let boards = compiled.facts().flat_map(|(_, it)| &it.boards).map(|it| it.id.clone()).collect();
+        Self { prompts: paths.chain(ids).collect(), tools, several, boards }
     }
 }
 
@@ -242,7 +244,7 @@ impl<'a> FlowCompiler<'a> {
 
     fn unknown_names(&self, file: &FlowFile) -> Vec<Fault> {
         let Some(definition) = &file.definition else { return Vec::new() };
-        let Names { prompts, tools, several } = self.names;
+        let Names { prompts, tools, several, boards } = self.names;
         let of_prompts = definition.prompts().into_iter().filter(|(name, _)| !prompts.contains(*name));
         let of_prompts = of_prompts.map(|(name, node)| {
             let (message, hint) = unknown("prompt", name, prompts.iter().map(String::as_str));
@@ -266,7 +268,12 @@ impl<'a> FlowCompiler<'a> {
             }
             Some(fault)
         });
-        of_prompts.chain(of_tools).map(|it| file.fault(it)).collect()
+        let of_boards = definition.boards().into_iter().filter(|(name, _)| !boards.contains(*name));
+        let of_boards = of_boards.map(|(name, node)| {
+            let (message, hint) = unknown("blackboard", name, boards.iter().map(String::as_str));
+            FlowFault { hint, ..at_node(ErrorCode::UnknownEntry, message, node, "board") }
+        });
+        of_prompts.chain(of_tools).chain(of_boards).map(|it| file.fault(it)).collect()
     }
 }
 

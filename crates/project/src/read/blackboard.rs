@@ -21,10 +21,10 @@ struct BlackboardEntry {
 struct BlackboardFields {
     id: Field<Word>,
     schema: Option<Raw>,
-    scope: BoardScope,
-    tools: Option<bool>,
-    prefix: Option<Word>,
-    description: Option<Word>,
+    scope: Field<BoardScope>,
+    tools: Field<bool>,
+    prefix: Field<Word>,
+    description: Field<Word>,
 }
 
 /// Reads `blackboard: {id, schema, …}`. The prompts of a project find a board by its id, so two entries with one id are
@@ -40,13 +40,15 @@ pub(crate) fn blackboard<'a>(reader: &mut Reader<'a>, at: &Cursor<'a>) -> Entry 
         return Entry::Nothing;
     };
     let options = BoardOptions {
-        scope: fields.scope,
-        tools: fields.tools.unwrap_or(true),
-        prefix: fields.prefix.map(|it| it.0),
-        description: fields.description.map(|it| it.0),
+        scope: fields.scope.value.unwrap_or_default(),
+        tools: fields.tools.value.unwrap_or(true),
+        prefix: fields.prefix.value.map(|it| it.0),
+        description: fields.description.value.map(|it| it.0),
         ..BoardOptions::new(id, schema.node.to_json())
     };
-    let board = DefinedBoard { id: options.id.clone(), schema: options.schema.clone(), place };
+    let prefix = options.prefix.clone().unwrap_or_else(|| options.id.clone());
+    let prefix = Some(prefix).filter(|_| options.tools);
+    let board = DefinedBoard { id: options.id.clone(), schema: options.schema.clone(), prefix, place };
     reader.facts.boards.push(board);
     // The block of a board is what meets another entry of its id.
     reader.places.id(&format!("blackboard-{}", options.id), place);

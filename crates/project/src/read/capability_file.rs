@@ -9,13 +9,14 @@ use contexture_agent::check_middleware;
 use contexture_capabilities::DEFAULTS;
 use contexture_compose::{Capability, CapabilityVariant, DEFAULT_PRESET, Entry, ToolMiddleware};
 use contexture_message::ErrorCode;
+use contexture_template::did_you_mean;
 use serde::Deserialize;
 
 use crate::error::{Place, Problem};
 use crate::files::is_plain;
 use crate::read::context::{Content, ContextFields, context};
 use crate::read::entries::{entries, named_block};
-use crate::read::facts::Spot;
+use crate::read::facts::{Read, Spot};
 use crate::read::index::capability_name;
 use crate::read::pipeline::{providers, transforms};
 use crate::read::reader::Reader;
@@ -90,7 +91,7 @@ pub(crate) fn capability_file<'a>(
     reader.problems(document.problems.clone());
     let name = capability_name(reader.file).unwrap_or(reader.file).to_owned();
     check_file(reader, document, &name);
-    let fields: ContextFields = reader.decode(Cursor::root(&variant.context));
+    let fields: ContextFields = reader.decode_with(Cursor::root(&variant.context), advice);
     let own: CapabilityFields = reader.decode(Cursor::root(&variant.own));
     check_presets(reader, own.presets);
     let noted = reader.facts.variables.len();
@@ -115,6 +116,7 @@ pub(crate) fn capability_file<'a>(
 
     let mut builder = Capability::builder(name.clone()).context(|_| context);
     let mut keys = Vec::new();
+    let n_read = reader.facts.variables.len();
     if let Some(values) = reader.given(own.values) {
         for (key, value) in reader.take(values.pairs()).unwrap_or_default() {
             keys.push(key.to_owned());
@@ -124,11 +126,34 @@ pub(crate) fn capability_file<'a>(
             };
         }
     }
+    let of_values = reader.facts.variables.get(n_read..).unwrap_or_default();
+    let reads_value =
+        |it: &&Read| matches!(it.path.as_slice(), [ctx, cap, ..] if ctx == "ctx" && cap == "cap");
+    let problems = of_values.iter().filter(reads_value).map(|it| {
+        let message = format!("a value of a bundle can't read another: `{}`", it.path.join("."));
+        Problem::invalid(message).at(it.place).within("values")
+    });
+    let problems: Vec<Problem> = problems.collect();
+    reader.problems(problems);
     reader.facts.capability = Some((name, keys));
     builder = builder.transforms(&transforms(reader, own.transforms));
     let middleware = reader.checked(own.tool_middleware, check_middleware);
     builder = middleware.into_iter().fold(builder, |builder, it| builder.tool_middleware(it));
     (builder.build_variant(variant.preset.clone()), spot)
+}
+
+/// Returns a hint for a key that neither a context nor a capability has.
+fn advice(key: &str) -> Option<&'static str> {
+    let own = OWN_KEYS.into_iter().find(|it| did_you_mean(key, std::iter::once(*it)).is_some());
+    Some(match own {
+        Some("blocks") => "did you mean `blocks`?",
+        Some("providers") => "did you mean `providers`?",
+        Some("transforms") => "did you mean `transforms`?",
+        Some("tool_middleware") => "did you mean `tool_middleware`?",
+        Some("values") => "did you mean `values`?",
+        Some("presets") => "did you mean `presets`?",
+        _ => return None,
+    })
 }
 
 /// Checks what only the file as a whole can have wrong.

@@ -4,14 +4,14 @@ use contexture_compose::Entry;
 use contexture_compose::tags::block_tag_name;
 
 use contexture_capabilities::memory::MEMORY_CATALOGUE;
-use contexture_capabilities::{CATALOGUE, SKILL_CATALOGUE};
+use contexture_capabilities::{ARTIFACT_CATALOGUE, CATALOGUE, SKILL_CATALOGUE, artifact_catalogue};
 
 use crate::read::knowledge;
 use crate::read::reader::Reader;
 use crate::read::skills;
 
 /// The catalogues that a project has.
-pub(super) const CATALOGUES: [&str; 3] = [CATALOGUE, MEMORY_CATALOGUE, SKILL_CATALOGUE];
+pub(super) const CATALOGUES: [&str; 4] = [ARTIFACT_CATALOGUE, CATALOGUE, MEMORY_CATALOGUE, SKILL_CATALOGUE];
 
 /// Returns the catalogue whose tag it is.
 pub(super) fn catalogue(reader: &mut Reader<'_>, tag: &str) -> Option<Entry> {
@@ -22,6 +22,7 @@ pub(super) fn catalogue(reader: &mut Reader<'_>, tag: &str) -> Option<Entry> {
             knowledge::depends(reader);
             Entry::Block(lookup.knowledge.catalogue())
         }
+        ARTIFACT_CATALOGUE => artifact_catalogue(lookup.knowledge.artifacts()),
         SKILL_CATALOGUE => {
             skills::depends(reader);
             lookup.skills.entry().as_context()

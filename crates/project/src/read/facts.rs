@@ -54,6 +54,8 @@ pub(crate) struct Facts {
 pub(crate) struct DefinedBoard {
     pub(crate) id: String,
     pub(crate) schema: Value,
+    /// How the names of its tools begin, if it has any.
+    pub(crate) prefix: Option<String>,
     pub(crate) place: Place,
 }
 

@@ -33,6 +33,8 @@ pub(crate) fn entry<'a>(
     options: Option<Cursor<'a>>,
 ) -> Option<(MemoryEntry, MemoryOptions)> {
     let working = options.as_ref().and_then(|it| it.get("working"));
+    let policy = options.as_ref().and_then(|it| it.get("policy"));
+    let min_score = policy.and_then(|it| it.get("archival_min_score"));
     let options = match options {
         Some(inner) => match &inner.node.data {
             Data::Bool(true) | Data::Null => MemoryOptions::default(),
@@ -41,9 +43,18 @@ pub(crate) fn entry<'a>(
         },
         None => MemoryOptions::default(),
     };
+    let score = options.policy.archival_min_score;
+    if let Some(at) = min_score.filter(|_| !(0.0..=1.0).contains(&score)) {
+        reader.problem(at.invalid(format!("a score is from 0 to 1, found {score}")));
+    }
     if let (Some(at), Some(WorkingOptions { schema, .. })) = (&working, &options.working) {
         let place = at.node.place;
-        reader.facts.boards.push(DefinedBoard { id: WORKING.to_owned(), schema: schema.clone(), place });
+        reader.facts.boards.push(DefinedBoard {
+            id: WORKING.to_owned(),
+            schema: schema.clone(),
+            prefix: None,
+            place,
+        });
     }
     let made = reader.lookup.knowledge.memory(options.clone());
     // Only a working state can be refused, so there is one.

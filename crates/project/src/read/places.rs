@@ -32,6 +32,8 @@ pub(crate) struct Places {
     tags: BTreeMap<(String, String), Place>,
     /// Positions of input key declarations, by owner and key.
     keys: BTreeMap<(String, String), Place>,
+    /// Positions of tools, by name.
+    tools: BTreeMap<String, Place>,
     /// Positions of entries that include a capability, by its name and the preset.
     capabilities: BTreeMap<(String, String), Place>,
 }
@@ -43,6 +45,10 @@ impl Places {
 
     pub(crate) fn id(&mut self, id: &str, place: Place) {
         self.ids.insert(id.to_owned(), place);
+    }
+
+    pub(crate) fn tool(&mut self, name: &str, place: Place) {
+        self.tools.insert(name.to_owned(), place);
     }
 
     /// Records the first entry that includes a capability with a preset.
@@ -130,6 +136,7 @@ fn place<'a>(kind: &ErrorKind, fault: &Fault, files: &Files<'a>) -> Option<(&'a 
             let of = |(file, places): &(&'a str, &Places)| Some((*file, *places.ids.get(id)?));
             in_second.and_then(of).or_else(|| files.iter().find_map(of))
         }
+        ErrorKind::ToolCollision { tool, .. } => first(&|it| it.tools.get(tool).copied()),
         ErrorKind::Tag(err) => tag(err, files),
         ErrorKind::PresetConflict { capability, second, .. } => {
             first(&|it| it.capabilities.get(&(capability.clone(), second.clone())).copied())

@@ -124,7 +124,13 @@ pub(crate) fn prompt_file<'a>(
     let id = reader.id(&fields.id);
     reader.facts.id = id.as_ref().map(|(_, place)| *place);
     let (system, context_in_system, prompt, user) = texts(reader, &fields, &body);
-    let user_message = reader.given(fields.user_message).and_then(|it| reader.stated(&it));
+    let user_message = reader.given(fields.user_message).and_then(|it| match &it.node.data {
+        Data::Text(_) => reader.stated(&it),
+        _ => {
+            reader.problem(it.wrong("a text"));
+            None
+        }
+    });
     let messages = messages(reader, fields.messages);
     let (context, context_section) = slot(reader, fields.context, &body);
     let mut overrides = fields.overrides.words();

@@ -269,6 +269,7 @@ impl<'a> Reader<'a> {
         let read = tools.items().filter_map(|(declared, raw)| {
             let at = self.cursor(raw);
             let (tool, runs) = self.take(declared.check(&at))?;
+            self.places.tool(&tool.name, at.node.place);
             if tool.description.trim().is_empty() {
                 self.facts.silent_tools.push((tool.name.clone(), at.node.place));
             }

@@ -479,6 +479,7 @@ fn equal_definitions_are_one_entry() {
     let same = [
         "{memory: true}, {memory: {}}",
         "{artifacts: true}, {artifacts: true}",
+        "{block: available_artifacts}, {artifacts: true}",
         &format!("{board}, {board}"),
         "{context: {id: a, text: Hi}}, {context: {id: a, text: Hi}}",
         "{capability: b}, {memory: true}",

@@ -1,6 +1,6 @@
 //! Every kind of fault says what is wrong, and where.
 
-use super::support::{faults, faults_of, project};
+use super::support::{faults, faults_of, listed, project};
 
 #[test]
 fn an_unknown_field_is_named_with_its_place_and_the_nearest_name() {
@@ -370,4 +370,35 @@ fn a_whole_number_that_would_be_rounded_is_refused() {
         !faults_of("---\nid: '12345678901234567890123'\ndescription: 18446744073709551615\n---\nHi.")
             .contains("digits")
     );
+}
+
+#[test]
+fn what_can_be_known_to_fail_is_a_fault_before_anything_runs() {
+    let field = |text: &str| faults_of(&format!("---\n{text}\n---\nText."));
+    let tool = |text: &str| format!("{{name: find, description: {text}, parameters: {{type: object}}}}");
+    insta::assert_snapshot!(field(&format!("use: [{{context: {{id: a, tools: [{}]}}}}]\ntools: [{}]", tool("One"), tool("Two"))), @"prompts/p.md:3:9 tool_collision: tool `find` is given by context:a and by prompt [rename one; tools given at the call site replace others of that name]");
+    insta::assert_snapshot!(field("use: [{memory: {policy: {archival_min_score: 2}}}]"), @"prompts/p.md:2:46 file_invalid: `use[0].memory.policy.archival_min_score`: a score is from 0 to 1, found 2");
+    insta::assert_snapshot!(field("user_message: 12"), @"prompts/p.md:2:15 file_invalid: `user_message`: expected a text, found `12`");
+    let board = |rest: &str| field(&format!("use: [{{blackboard: {{id: b, {rest}}}}}]"));
+    insta::assert_snapshot!(board("schema: {properties: {n: {type: string, x-merge: counter}}}"), @r#"prompts/p.md:2:25 entry_invalid: blackboard `b`: its schema has the `x-merge` "counter" on a field of type "string""#);
+    insta::assert_snapshot!(board("schema: {properties: {}}, scope: galaxy"), @"prompts/p.md:2:61 file_invalid: `use[0].blackboard.scope`: expected `thread` or `session` or `user` or `tenant`, found `galaxy`");
+    let bundle = |front: &str| {
+        let text = format!("---\n{front}\n---\nBundle.");
+        listed(
+            &project(&[
+                ("capabilities/b/capability.md", &text),
+                ("prompts/p.md", "---\nuse: [{capability: b}]\n---\nHi."),
+            ])
+            .faults(),
+        )
+    };
+    insta::assert_snapshot!(bundle("values: {one: 1, two: '{{ ctx.cap.b.one }}'}"), @"capabilities/b/capability.md:2:27 file_invalid: `values`: a value of a bundle can't read another: `ctx.cap.b.one`");
+    insta::assert_snapshot!(bundle("preset: {}"), @"capabilities/b/capability.md:2:1 unknown_field: unknown field `preset` [did you mean `presets`?]");
+    let wait = "nodes: {s: {type: start}, w: {type: blackboard_wait, board: plan, condition: board.done}}\nedges: [s -> w]\n";
+    insta::assert_snapshot!(listed(&project(&[("prompts/p.md", "Hi."), ("flows/f.yaml", wait)]).faults()), @"flows/f.yaml:1:61 unknown_entry: node `w`: there is no blackboard `plan`; the project has none");
+
+    let boards = "---\nuse: [{blackboard: {id: a, prefix: x, schema: {}}}, {blackboard: {id: b, prefix: x, schema: {}}}]\n---\nHi.";
+    let found = project(&[("prompts/p.md", boards)]).lint();
+    let found: Vec<String> = found.iter().map(|it| format!("{} {}", it.code, it.message)).collect();
+    insta::assert_snapshot!(found.join("\n"), @"tool_collision the tools of blackboards `a` (prompts/p.md:2:25) and `b` both begin with `x`");
 }

@@ -55,9 +55,13 @@ fn a_flow_cannot_call_a_tool_that_files_declare_differently() {
 /// Resolves the prompt `p` of a project and lists its tools, or its error.
 fn tools_of(files: &[(&str, &str)]) -> String {
     let project = project(files);
-    match contexture_testkit::resolve_input(project.prompt("p").expect("it builds"), json!({})) {
-        Ok(pass) => pass.explain().tools.join(" "),
-        Err(err) => err.to_string(),
+    match project.prompt("p") {
+        Ok(prompt) => contexture_testkit::resolve_input(prompt, json!({}))
+            .expect("it resolves")
+            .explain()
+            .tools
+            .join(" "),
+        Err(err) => listed(&err.faults),
     }
 }
 
@@ -67,7 +71,7 @@ fn the_same_call_declared_by_a_bundle_and_a_prompt_is_one_tool() {
     let prompt = format!("---{front}use: [{{capability: c}}]\n---\nHi.");
     assert_eq!(tools_of(&[("prompts/p.md", &prompt), ("capabilities/c/capability.md", ORDER)]), "order");
     let other = ORDER.replace("/orders/", "/bills/");
-    insta::assert_snapshot!(tools_of(&[("prompts/p.md", &prompt), ("capabilities/c/capability.md", &other)]), @"tool `order` is given by capability:c and by prompt");
+    insta::assert_snapshot!(tools_of(&[("prompts/p.md", &prompt), ("capabilities/c/capability.md", &other)]), @"prompts/p.md:3:5 tool_collision: tool `order` is given by capability:c and by prompt [rename one; tools given at the call site replace others of that name]");
 }
 
 #[test]

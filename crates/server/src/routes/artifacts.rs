@@ -201,8 +201,17 @@ pub(crate) async fn show(
         let text = format!("`limit` is {limit}; it is from 1 to {MAX_CHARS}");
         return Err(Problem::new(ErrorCode::QueryInvalid, text).at("limit"));
     }
-    let found = access.thread(&id, None).await?.artifact(&name, query.version).await?;
-    let found = found.ok_or_else(|| Problem::not_found("artifact", &shown(&name)))?;
+    let thread = access.thread(&id, None).await?;
+    let Some(found) = thread.artifact(&name, query.version).await? else {
+        let named = shown(&name);
+        return Err(match (query.version, thread.artifact(&name, None).await?) {
+            (Some(version), Some(_)) => {
+                let text = format!("there is no version {version} of artifact `{named}`");
+                Problem::new(ErrorCode::NotFound, text).at("version")
+            }
+            _ => Problem::not_found("artifact", &named),
+        });
+    };
     let total = found.text.chars().count();
     let from = size(query.from, 0).min(total);
     let text: String = found.text.chars().skip(from).take(limit).collect();

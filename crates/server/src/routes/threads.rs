@@ -265,7 +265,8 @@ async fn add(thread: &Thread, key: Option<String>, items: Vec<NewItem>) -> JsonR
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewSystemEvent")]
 pub(crate) struct NewEvent {
-    /// Its name, such as `deploy.finished`. Names that begin with `artifact`, `compaction` or `memory` are the engine's.
+    /// Its name, such as `deploy.finished`. `artifact`, `compaction`, `memory` and
+    /// names that continue one of them with a dot are the engine's.
     #[schemars(
         length(min = 1, max = 64),
         regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._\-]*$"),

@@ -1,10 +1,10 @@
 //! Merges the tools of all owners.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use indexmap::IndexMap;
 
-use crate::lower::is_tool_name;
+use crate::lower::{is_tool_name, tool_collisions};
 use crate::segment::{SharedTool, Slot, Volatility};
 use crate::stages::gather::Outcome;
 use crate::stages::setup::Setup;
@@ -39,7 +39,7 @@ pub(super) fn merge_tools(
     let given: Vec<_> = given.collect();
     let spare = spare_tools(setup, has_previews);
     let all = tools.iter().chain(&given).chain(&spare);
-    Error::all(collisions(&tools).into_iter().chain(bad_names(all)).collect())?;
+    Error::all(tool_collisions(&tools).into_iter().chain(bad_names(all)).collect())?;
     tools = distinct(tools);
     let is_replaced = |it: &&(Source, SharedTool)| has(&given, &it.1.tool().name);
     let replaced = tools.iter().filter(is_replaced).map(|it| it.1.clone()).collect();
@@ -83,23 +83,6 @@ fn distinct(mut tools: Vec<(Source, SharedTool)>) -> Vec<(Source, SharedTool)> {
     let mut names = HashSet::with_capacity(tools.len());
     tools.retain(|(_, it)| names.insert(it.tool().name.clone()));
     tools
-}
-
-/// Lists every tool name that another owner uses as well, unless both tools are identical.
-fn collisions(tools: &[(Source, SharedTool)]) -> Vec<Error> {
-    let mut owners: HashMap<&str, &(Source, SharedTool)> = HashMap::with_capacity(tools.len());
-    let mut collisions = Vec::new();
-    for owned in tools {
-        let (second, shared) = owned;
-        let name = shared.tool().name.as_str();
-        let known = *owners.entry(name).or_insert(owned);
-        let first = &known.0;
-        if !std::ptr::eq(known, owned) && !known.1.is_same(shared) {
-            let (tool, first, second) = (name.to_owned(), first.clone(), second.clone());
-            collisions.push(ErrorKind::ToolCollision { tool, first, second }.into());
-        }
-    }
-    collisions
 }
 
 /// Returns the Segment of a tool, which is never dropped.
