@@ -48,7 +48,8 @@ pub(super) async fn begin(
     check_attachments(&attachments)?;
     let visibility = visibility.or(prompt.definition().visibility);
     // User input always gets the user role, whatever role the caller set. A blank message counts as none.
-    let user = user.filter(|it| !it.is_blank()).map(|it| Message { role: Role::User, ..it });
+    let is_blank = user.as_ref().is_some_and(Message::is_blank);
+    let user = user.filter(|_| !is_blank).map(|it| Message { role: Role::User, ..it });
     let cache = CacheState { refresh, ..CacheState::default() };
     let mut resolver = Resolver { blocks, attachments, cache, ..Resolver::new(agent, prompt, spec) };
     let place = thread.clone().with_policy(policy);
@@ -86,7 +87,8 @@ pub(super) async fn begin(
     let enclosed: Vec<NewItem> = resolver.skill_envelopes().into_iter().map(NewItem::from).collect();
     let events = pass.extras().events.clone();
     let is_any_added = n_shown + enclosed.len() + events.len() > 0 || reminders.is_some();
-    if user.is_empty() && !is_any_added && !before.turns().is_empty() && ends_in_answer(&pass) {
+    // A run that names no message may let the model speak again; a blank one was meant to say something.
+    if is_blank && user.is_empty() && !is_any_added && !before.turns().is_empty() && ends_in_answer(&pass) {
         let reason =
             "it is empty, and the thread ends with an answer: there is nothing for the model to answer";
         return Err(AgentError::RequestInvalid { at: "user".to_owned(), reason: reason.to_owned() });

@@ -368,25 +368,19 @@ async fn a_block_of_a_tenant_is_pinned_until_a_refresh_and_seen_by_no_other_tena
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_block_with_the_name_of_one_that_a_capability_brings_fails_no_turn() {
-    let stage = Stage::answering(4).await;
+async fn a_block_with_the_name_of_one_that_the_engine_writes_is_refused() {
+    let stage = Stage::answering(1).await;
     let rule = json!({"text": "Always answer in German.", "layer": "rules"});
     stage.ok("POST", "/v1/memories?user=ada", rule).await;
-    stage.ok("PUT", "/v1/blocks/core-memory", json!({"body": "FORGED"})).await;
-    let turn = async |session: &str| {
-        stage.session(session).await;
-        let body = json!({"prompt": "keeper", "user": "Hello", "user_id": "ada"});
-        let answer = stage.ok("POST", &format!("/v1/sessions/{session}/turns"), body).await;
-        assert_eq!(answer["status"], "completed", "{answer}");
-        let system = stage.system();
-        assert!(system.contains("Always answer in German.") && !system.contains("FORGED"), "{system}");
-    };
-    turn("one").await;
-    let explained = stage.ok("GET", "/v1/passes/one.1", Value::Null).await["explanation"].clone();
-    let warnings = explained["warnings"].to_string();
-    assert!(warnings.contains("core-memory of call[0] is left out"), "{explained}");
-    stage.ask("DELETE", "/v1/blocks/core-memory", Value::Null).await;
-    turn("two").await;
+    for name in ["core-memory", "active_skill", "available_skills"] {
+        let forged = stage.code("PUT", &format!("/v1/blocks/{name}"), json!({"body": "FORGED"})).await;
+        assert_eq!(forged, "400 id_invalid name", "{name}");
+    }
+    stage.session("one").await;
+    let body = json!({"prompt": "keeper", "user": "Hello", "user_id": "ada"});
+    stage.ok("POST", "/v1/sessions/one/turns", body).await;
+    let system = stage.system();
+    assert!(system.contains("Always answer in German.") && !system.contains("FORGED"), "{system}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
