@@ -190,7 +190,7 @@ fn the_same_bundle_twice_is_rendered_once_and_two_presets_are_an_error() {
     assert_eq!(resolved(twice, json!({"name": "Ada"})), once);
     insta::assert_snapshot!(resolved(prompt().include(&bundle).include(bundle.preset("deep")), json!({})), @"duplicate_id at p: capability `research` is included with the preset `defaults` at use[0], and with `deep` at use[1]");
     insta::assert_snapshot!(resolved(prompt().include(bundle.preset("depe")), json!({})), @"unknown_entry at p: capability `research` at use[0] has no preset `depe`; there are: defaults, deep");
-    insta::assert_snapshot!(resolved(prompt().include(&bundle).include(research().build()), json!({})), @"duplicate_id at p: two different entries have the id `research`: use[0] and use[1]; two different entries have the id `sources`: use[0] use[0] and use[1] use[0]; two different entries have the id `style`: use[0] use[1] and use[1] use[1]; two different entries have the id `desk`: use[0] use[2] and use[1] use[2]");
+    insta::assert_snapshot!(resolved(prompt().include(&bundle).include(research().build()), json!({})), @"duplicate_id at p: two different entries have the id `research`: use[0] and use[1]; two different entries have the id `sources`: use[0] use[0] and use[1] use[0]; two different entries have the id `style`: use[0] use[1] and use[1] use[1]; two different entries have the id `desk`: use[0] use[2] and use[1] use[2]; tool `fetch` is given by capability:research and by capability:research");
     insta::assert_snapshot!(resolved(prompt().include(Capability::builder("a b").build()), json!({})), @"definition_invalid at p: `a b` is not the name of a capability: use a letter, then letters, digits, `_` or `-`, 64 at most");
 }
 
