@@ -598,7 +598,7 @@ async fn artifacts_are_versioned_listed_read_in_ranges_and_told() {
     );
     assert_eq!(
         stage.code("GET", "/v1/sessions/s/artifacts/plan.md?version=3", Value::Null).await,
-        "404 not_found -"
+        "404 not_found version"
     );
     assert_eq!(stage.code("POST", path, json!({"name": "../x", "text": "y"})).await, "400 id_invalid name");
     assert_eq!(
