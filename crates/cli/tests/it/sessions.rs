@@ -329,7 +329,7 @@ fn artifacts_are_added_shown_and_exported_with_their_session() {
     let add =
         ["artifacts", "add", "support-1", "plan.md", "plan.md", "--summary", "What to do", "--expected", "0"];
     assert_eq!(document(&folder, &add)["version"], 1);
-    assert_eq!(error(&folder, &add), (Some(3), "version_conflict".to_owned()));
+    assert_eq!(error(&folder, &add), (Some(2), "version_conflict".to_owned()));
     folder.write("plan.md", "# Plan B\n");
     sessions(&folder, &["artifacts", "add", "support-1", "plan.md", "plan.md"]);
     let export = sessions(&folder, &["export", "support-1", "--out", "copy.jsonl"]);
