@@ -133,20 +133,12 @@ async fn the_same_tool_of_two_owners_is_no_collision() {
     let shared: SharedTool = echo("look").into();
     let entry = |id: &str| Context::text(id, "E.").tool(shared.clone());
     let build = |other: SharedTool| {
-        Prompt::builder("p")
-            .model("test/m")
-            .include(entry("a"))
-            .include(entry("b"))
-            .tool(other)
-            .build()
-            .unwrap()
+        Prompt::builder("p").model("test/m").include(entry("a")).include(entry("b")).tool(other).build()
     };
-    let run = async |prompt: Prompt| {
-        agent(&model).build().unwrap().run(&prompt, &stage.thread, hi()).outcome().await
-    };
-    assert_eq!(run(build(shared.clone())).await.unwrap().text(), "ok");
-    let another = run(build(echo("look").into())).await.unwrap_err();
-    assert_eq!(another.code(), "tool_collision");
+    let prompt = build(shared.clone()).unwrap();
+    let outcome = agent(&model).build().unwrap().run(&prompt, &stage.thread, hi()).outcome().await;
+    assert_eq!(outcome.unwrap().text(), "ok");
+    assert_eq!(build(echo("look").into()).unwrap_err().code(), "tool_collision");
 }
 
 #[tokio::test]
