@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::error::MemoryError;
 
-/// The names of the bases that hold memory begin like this.
 /// How many characters each name of a namespace may have.
 const MAX_NAME: usize = 1000;
+/// The names of the bases that hold memory begin like this.
 const PREFIX: &str = "__memory-";
 
 /// Whose memory it is, within a tenant: any of a user, an agent and a name of the application's own.
