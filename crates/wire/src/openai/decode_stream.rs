@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::answer::{Said, content, made_id, reasoning};
 use super::citations;
+use super::text_chunk::TextChunk;
 use super::usage::{read_stop, read_usage};
 use crate::assembly::{Assembly, cut};
 use crate::citations::citations_of;
@@ -60,6 +61,9 @@ impl StreamDecoder {
         if data == "[DONE]" {
             return Ok(self.end());
         }
+        if let Some(chunk) = TextChunk::read(frame) {
+            return Ok(self.text_chunk(&chunk).into_iter().collect());
+        }
         let chunk = parse_frame(Dialect::Openai, frame)?;
         Ok(self.chunk(&Place::root(&chunk))?)
     }
@@ -74,6 +78,12 @@ impl StreamDecoder {
 
     pub(crate) fn partial(&self) -> Message {
         self.assembly.partial()
+    }
+
+    fn text_chunk(&mut self, chunk: &TextChunk<'_>) -> Option<Delta> {
+        name(&mut self.assembly.id, chunk.id);
+        name(&mut self.assembly.model, chunk.model);
+        self.assembly.text(chunk.text())
     }
 
     fn chunk(&mut self, chunk: &Place<'_>) -> Result<Vec<Delta>, DecodeError> {
@@ -215,5 +225,12 @@ impl StreamDecoder {
         let mut deltas: Vec<Delta> = citations_of(&answer.message).cloned().map(Delta::Citation).collect();
         deltas.push(Delta::Done(Box::new(answer)));
         deltas
+    }
+}
+
+/// Replaces a name, unless the new one is empty. All chunks have the same names.
+fn name(known: &mut Option<String>, new: &str) {
+    if !new.is_empty() && known.as_deref() != Some(new) {
+        *known = Some(new.to_owned());
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod encode_parts;
 pub(crate) mod encode_stream;
 pub(crate) mod schema;
 pub(crate) mod settings;
+mod text_chunk;
 pub(crate) mod tools;
 mod usage;
 
