@@ -105,10 +105,11 @@ impl Endpoints {
 
     /// Encodes a call, unless that has been done.
     pub(crate) fn encode(&self, call: &ModelCall) -> Result<(&Endpoint, WireRequest), ModelError> {
-        let (endpoint, target) = self.target(call)?;
         if let Some(encoded) = &call.encoded {
+            let (endpoint, ..) = self.find(call)?;
             return Ok((endpoint, encoded.clone()));
         }
+        let (endpoint, target) = self.target(call)?;
         let Encoded { body, losses } = encode_request(&target, &call.request);
         // Only the places are logged: a reason may quote the conversation. `Client::encode_with_losses` returns all.
         losses.iter().for_each(|it| tracing::debug!(at = it.at, "left out: the dialect can't represent it"));
@@ -118,6 +119,18 @@ impl Endpoints {
 
     /// Returns the endpoint and the target that the request names.
     pub(crate) fn target(&self, call: &ModelCall) -> Result<(&Endpoint, Target), ModelError> {
+        let (endpoint, provider, model) = self.find(call)?;
+        let target = Target {
+            facts: self.catalogue.facts(&format!("{provider}/{model}")),
+            stream: true,
+            cache_key: call.cache_key.clone(),
+            ..Target::new(endpoint.dialect, provider, model)
+        };
+        Ok((endpoint, target))
+    }
+
+    /// Returns the endpoint that the request names, with the names of its provider and model.
+    fn find<'a>(&self, call: &'a ModelCall) -> Result<(&Endpoint, &'a str, &'a str), ModelError> {
         let missing = |message: String| ModelError::new(ModelErrorKind::NotFound, message);
         let full =
             call.request.model.as_deref().ok_or_else(|| missing("the request names no model".to_owned()))?;
@@ -128,13 +141,7 @@ impl Endpoints {
         let endpoint = self.endpoints.get(provider).ok_or_else(|| {
             missing(format!("there is no provider `{provider}`; {}", self.known())).of_model(full)
         })?;
-        let target = Target {
-            facts: self.catalogue.facts(full),
-            stream: true,
-            cache_key: call.cache_key.clone(),
-            ..Target::new(endpoint.dialect, provider, model)
-        };
-        Ok((endpoint, target))
+        Ok((endpoint, provider, model))
     }
 
     fn known(&self) -> String {

@@ -180,7 +180,7 @@ impl Capabilities {
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
     /// Patterns and their facts, in table order.
-    known: Vec<(String, ModelFacts)>,
+    known: Vec<KnownModels>,
     /// Providers that need no configuration, with the patterns of their models' names.
     owners: Vec<(String, String)>,
     /// The user's entries, by exact name.
@@ -206,6 +206,7 @@ impl Catalogue {
     pub fn standard() -> Self {
         // A test parses the same table, so this cannot fail; if it did, all models would be unknown.
         let (known, owners) = table(TABLE).unwrap_or_default();
+        let known = known.into_iter().map(|(names, facts)| KnownModels::new(names, facts)).collect();
         Self { known, owners, own: BTreeMap::new() }
     }
 
@@ -242,11 +243,7 @@ impl Catalogue {
 
     /// Returns the facts of all matching patterns, each with the number of literal characters in its pattern.
     fn fitting(&self, name: &str) -> Vec<(usize, ModelFacts)> {
-        let fits = self.known.iter().filter_map(|(patterns, facts)| {
-            let fitting = patterns.split('|').filter(|it| matches(it, name));
-            let n_letters = fitting.map(|it| it.len() - it.matches('*').count()).max()?;
-            Some((n_letters, *facts))
-        });
+        let fits = self.known.iter().filter_map(|it| Some((it.n_letters_matching(name)?, it.facts)));
         fits.collect()
     }
 
@@ -272,8 +269,56 @@ impl Catalogue {
 
     /// Returns all entries: the patterns in table order, then the user's names.
     pub fn models(&self) -> impl Iterator<Item = (&str, ModelFacts)> {
-        let known = self.known.iter().map(|(pattern, facts)| (pattern.as_str(), *facts));
+        let known = self.known.iter().map(|it| (it.names.as_str(), it.facts));
         known.chain(self.own.iter().map(|(name, facts)| (name.as_str(), *facts)))
+    }
+}
+
+/// The facts about the models with some names.
+#[derive(Clone, Debug)]
+struct KnownModels {
+    /// The patterns, separated by `|`.
+    names: String,
+    patterns: Vec<Pattern>,
+    facts: ModelFacts,
+}
+
+impl KnownModels {
+    fn new(names: String, facts: ModelFacts) -> Self {
+        let patterns = names.split('|').map(Pattern::new).collect();
+        Self { names, patterns, facts }
+    }
+
+    /// Returns the number of literal characters in the longest pattern that matches a name.
+    fn n_letters_matching(&self, name: &str) -> Option<usize> {
+        self.patterns.iter().filter(|it| it.matches(name)).map(|it| it.n_letters).max()
+    }
+}
+
+/// A pattern of names, taken apart: all of them are tried for each turn.
+#[derive(Clone, Debug)]
+struct Pattern {
+    /// What comes before the first `*`.
+    start: String,
+    /// What comes after it.
+    rest: Option<String>,
+    n_letters: usize,
+}
+
+impl Pattern {
+    fn new(pattern: &str) -> Self {
+        let (start, rest) =
+            pattern.split_once('*').map_or((pattern, None), |(start, rest)| (start, Some(rest)));
+        let n_letters = pattern.len() - pattern.matches('*').count();
+        Self { start: start.to_owned(), rest: rest.map(str::to_owned), n_letters }
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        let Some(left) = name.strip_prefix(self.start.as_str()) else { return false };
+        match &self.rest {
+            Some(rest) => ends_with(rest, left),
+            None => left.is_empty(),
+        }
     }
 }
 
@@ -290,8 +335,12 @@ fn table(text: &str) -> Result<Read, serde_json::Error> {
 /// Returns whether a name matches a pattern, in which `*` matches any text.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(name) = name.strip_prefix(start) else { return false };
-    (0..=name.len()).filter(|it| name.is_char_boundary(*it)).any(|it| matches(rest, &name[it..]))
+    name.strip_prefix(start).is_some_and(|left| ends_with(rest, left))
+}
+
+/// Returns whether the end of a name matches a pattern.
+fn ends_with(pattern: &str, name: &str) -> bool {
+    (0..=name.len()).filter(|it| name.is_char_boundary(*it)).any(|it| matches(pattern, &name[it..]))
 }
 
 #[cfg(test)]

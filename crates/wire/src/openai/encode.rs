@@ -37,7 +37,7 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     let mut writer =
         Writer { target, tools: &request.tools, messages: Vec::new(), losses: Losses::default() };
     for (idx, message) in request.messages.iter().enumerate() {
-        writer.message(&format!("messages[{idx}]"), message);
+        writer.message(idx, message);
     }
     let Writer { messages, mut losses, .. } = writer;
 
@@ -77,35 +77,36 @@ struct Run {
 }
 
 impl Writer<'_> {
-    fn message(&mut self, at: &str, message: &Message) {
+    fn message(&mut self, idx: usize, message: &Message) {
         if message.content.is_empty() {
-            self.losses.add(at, "an empty message is refused, left out");
+            self.losses.add(format!("messages[{idx}]"), "an empty message is refused, left out");
         }
         // A tool message can only hold results, so its other parts become a user message.
         let home = if message.role == Role::Tool { Role::User } else { message.role };
-        let name = message.name.as_deref().filter(|it| self.takes_name(at, it)).map(str::to_owned);
+        let name = message.name.as_deref().filter(|it| self.takes_name(idx, it)).map(str::to_owned);
         let mut run = Run { name: name.clone(), ..Run::default() };
-        for (idx, part) in message.content.iter().enumerate() {
-            let at = format!("{at}.content[{idx}]");
+        for (part_idx, part) in message.content.iter().enumerate() {
+            // Losses are rare, and there are many parts.
+            let at = || format!("messages[{idx}].content[{part_idx}]");
             match part {
                 Part::ToolResult(result) => {
-                    self.expect_role(&at, message.role, Role::Tool);
+                    self.expect_role(at, message.role, Role::Tool);
                     self.end(&mut run);
-                    self.result(&at, result);
+                    self.result(&at(), result);
                 }
                 Part::ToolCall(call) => {
-                    self.expect_role(&at, message.role, Role::Assistant);
+                    self.expect_role(at, message.role, Role::Assistant);
                     self.enter(&mut run, Role::Assistant);
-                    run.calls.push(self.tool_call(&at, call));
+                    run.calls.push(self.tool_call(&at(), call));
                 }
-                Part::Thinking(_) => self.losses.add(at, "thinking can't be sent back, left out"),
+                Part::Thinking(_) => self.losses.add(at(), "thinking can't be sent back, left out"),
                 Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Evidence(_) => {
-                    self.expect_role(&at, message.role, home);
+                    self.expect_role(at, message.role, home);
                     self.enter(&mut run, home);
                     if !run.calls.is_empty() {
-                        self.losses.add(&at, "moved in front of the tool calls");
+                        self.losses.add(at(), "moved in front of the tool calls");
                     }
-                    run.content.push(self.content_part(&at, part, home));
+                    run.content.push(self.content_part(at, part, home));
                 }
             }
         }
@@ -113,20 +114,20 @@ impl Writer<'_> {
     }
 
     /// Returns whether a name can be sent: the API rejects whitespace, slashes and some other characters.
-    fn takes_name(&mut self, at: &str, name: &str) -> bool {
+    fn takes_name(&mut self, idx: usize, name: &str) -> bool {
         let fits = |it: char| !it.is_whitespace() && !matches!(it, '<' | '|' | '\\' | '/' | '>');
         let takes = !name.is_empty() && name.chars().count() <= LONGEST_NAME && name.chars().all(fits);
         if !takes {
-            self.losses.add(format!("{at}.name"), "such a name is refused, left out");
+            self.losses.add(format!("messages[{idx}].name"), "such a name is refused, left out");
         }
         takes
     }
 
-    fn expect_role(&mut self, at: &str, role: Role, wanted: Role) {
+    fn expect_role(&mut self, at: impl Fn() -> String, role: Role, wanted: Role) {
         if role != wanted {
             let (role, wanted) = (role.as_str(), wanted.as_str());
             self.losses
-                .add(at, format!("is not allowed in a message of `{role}`, sent in one of `{wanted}`"));
+                .add(at(), format!("is not allowed in a message of `{role}`, sent in one of `{wanted}`"));
         }
     }
 
@@ -174,13 +175,17 @@ impl Writer<'_> {
         call + 1 + results.count()
     }
 
-    fn content_part(&mut self, at: &str, part: &Part, role: Role) -> Value {
+    fn content_part(&mut self, at: impl Fn() -> String, part: &Part, role: Role) -> Value {
         let shown = match part {
-            Part::Text { citations, .. } => {
-                report_unsent(citations, at, &mut self.losses);
+            Part::Text { citations, .. } if !citations.is_empty() => {
+                report_unsent(citations, &at(), &mut self.losses);
                 Ok(None)
             }
-            Part::Evidence(_) | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => Ok(None),
+            Part::Text { .. }
+            | Part::Evidence(_)
+            | Part::Thinking(_)
+            | Part::ToolCall(_)
+            | Part::ToolResult(_) => Ok(None),
             Part::Image(_) | Part::File(_) if role != Role::User => Err("only users may show it".to_owned()),
             Part::Image(image) => image_url(self.target, image).map(|it| Some(image_part(&it))),
             Part::File(file) => shown_file(self.target, file).and_then(|it| file_part(&it)).map(Some),
@@ -188,7 +193,7 @@ impl Writer<'_> {
         match shown {
             Ok(Some(shown)) => return shown,
             Ok(None) => {}
-            Err(reason) => self.losses.add(at, format!("{reason}, sent as a reference")),
+            Err(reason) => self.losses.add(at(), format!("{reason}, sent as a reference")),
         }
         json!({"type": "text", "text": reference::part(part)})
     }
