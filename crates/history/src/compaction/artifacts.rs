@@ -20,21 +20,19 @@ const ENDINGS: &[&str] = &[
 /// Prefixes of common terms that look like identifiers.
 const COMMON: &[&str] = &["UTF", "SHA", "ISO", "GPT", "RFC", "HTTP", "IPV", "COVID"];
 
+/// Every artifact that is not quoted has one of these.
+const MARKS: &[u8] = b"/\\.:#-_";
+
+const PUNCTUATION: [char; 7] = ['.', ':', '!', '?', '\'', '*', '…'];
+
 const QUOTES: &[(char, char)] = &[('"', '"'), ('`', '`'), ('“', '”'), ('„', '“'), ('«', '»')];
 
 /// Lists the artifacts of a text in order, with duplicates.
 pub(super) fn artifacts(text: &str) -> Vec<&str> {
     let mut found: Vec<(usize, &str)> = Vec::new();
-    let is_gap = |it: char| it.is_whitespace() || "\"`“”„«»<>()[]{}|,;".contains(it);
     let mut start = 0;
     for word in text.split_inclusive(is_gap) {
-        let bare = word.trim_end_matches(is_gap).trim_matches(['.', ':', '!', '?', '\'', '*', '…']);
-        // A leading `.` or `..` of a path is not punctuation.
-        let whole = word.trim_end_matches(is_gap).trim_end_matches(['.', ':', '!', '?', '\'', '*', '…']);
-        // A closing tag is not a path.
-        let is_tag = text[..start].ends_with('<') && whole.starts_with('/');
-        let word_found = [whole, bare].into_iter().find(|it| !is_tag && is_artifact(it));
-        found.extend(word_found.map(|it| (start, it)));
+        found.extend(in_word(word, text[..start].ends_with('<')).map(|it| (start, it)));
         start += word.len();
     }
     for (open, close) in QUOTES {
@@ -42,6 +40,44 @@ pub(super) fn artifacts(text: &str) -> Vec<&str> {
     }
     found.sort_by_key(|(at, _)| *at);
     found.into_iter().map(|(_, it)| it).collect()
+}
+
+fn is_gap(it: char) -> bool {
+    it.is_whitespace()
+        || matches!(
+            it,
+            '"' | '`'
+                | '“'
+                | '”'
+                | '„'
+                | '«'
+                | '»'
+                | '<'
+                | '>'
+                | '('
+                | ')'
+                | '['
+                | ']'
+                | '{'
+                | '}'
+                | '|'
+                | ','
+                | ';'
+        )
+}
+
+/// Returns the artifact that a word is, without the punctuation around it.
+fn in_word(word: &str, is_behind_bracket: bool) -> Option<&str> {
+    // Almost every word is plain, and is looked at once.
+    if !word.bytes().any(|it| MARKS.contains(&it)) {
+        return None;
+    }
+    // A leading `.` or `..` of a path is not punctuation.
+    let whole = word.trim_end_matches(is_gap).trim_end_matches(PUNCTUATION);
+    let bare = whole.trim_start_matches(PUNCTUATION);
+    // A closing tag is not a path.
+    let is_tag = is_behind_bracket && whole.starts_with('/');
+    [whole, bare].into_iter().find(|it| !is_tag && is_artifact(it))
 }
 
 fn quoted(text: &str, open: char, close: char) -> Vec<(usize, &str)> {

@@ -73,10 +73,11 @@ pub(crate) fn write_facts(facts: &[Fact]) -> String {
 /// Summarisers write such sections, and so do summaries that were stored before facts became records.
 pub(crate) fn read_facts(text: &str) -> (Vec<&str>, Vec<Fact>) {
     let (mut lines, mut facts) = (Vec::new(), Vec::new());
+    let headings = FactKind::ALL.map(|it| (it.heading(), it));
     let mut section = None;
     for whole in text.lines() {
         let line = whole.trim();
-        let heading = FactKind::ALL.into_iter().find(|it| it.heading() == line);
+        let heading = headings.iter().find(|(it, _)| *it == line).map(|(_, kind)| *kind);
         section = match (heading, section, line.strip_prefix("- ")) {
             (Some(kind), _, _) => Some(kind),
             (None, Some(kind), Some(text)) => {
