@@ -71,10 +71,19 @@ impl AppendItems {
         Ok((end > expected).then_some(Appended { end, fence, number }))
     }
 
-    fn set_log(&self, conn: &Connection, log: &CurrentLog, lease: &LeaseRow) -> rusqlite::Result<()> {
+    /// Moves the end of the log, and takes the numbers of its items: see [`take_numbers`].
+    fn set_log(
+        &self,
+        conn: &Connection,
+        log: &CurrentLog,
+        lease: &LeaseRow,
+    ) -> rusqlite::Result<Option<(i64, u64)>> {
         let state = self.append.state.as_ref();
-        let end = log.end.plus(self.append.items.len() as u64);
-        conn.prepare_cached(SET_LOG)?.execute(params![
+        let count = self.append.items.len() as u64;
+        let end = log.end.plus(count);
+        // The row of the main thread counts the numbers of its session.
+        let n_own = if log.kind == LogKind::Main { count } else { 0 };
+        let values = params![
             log.no,
             to_sql(end.0),
             updated(&self.append.items, state).0,
@@ -83,7 +92,9 @@ impl AppendItems {
             lease.until.0,
             state.map(|it| to_sql(it.turns)),
             state.map(|it| &it.json),
-        ])?;
+            to_sql(n_own),
+        ];
+        let numbered: i64 = conn.prepare_cached(SET_LOG)?.query_row(values, |row| row.get(0))?;
         // What most appends leave as it is has a statement of its own: it has an index.
         let needs_writer =
             state.map_or(log.needs_writer, |it| it.needs_writer) || self.append.guard == Guard::Call;
@@ -94,14 +105,18 @@ impl AppendItems {
             let oldest = self.append.items.first().map(|it| it.at.0);
             conn.prepare_cached(SET_OLDEST)?.execute(params![log.no, oldest])?;
         }
-        Ok(())
+        match log.kind {
+            LogKind::Main => Ok(Some((log.session, from_sql(numbered).saturating_sub(count)))),
+            _ => take_numbers(conn, log.session, log.kind, count),
+        }
     }
 }
 
 pub(crate) const LANDED: &str =
     "SELECT first, count, number, nonce FROM commits WHERE log = ?1 AND first > ?2 ORDER BY first";
 pub(crate) const SET_LOG: &str = r#"UPDATE logs SET "end" = ?2, updated = max(updated, ?3), owner = ?4, fence = ?5,
-    until = ?6, turns = coalesce(?7, turns), state = coalesce(?8, state) WHERE no = ?1"#;
+    until = ?6, turns = coalesce(?7, turns), state = coalesce(?8, state), numbered = numbered + ?9 WHERE no = ?1
+    RETURNING numbered"#;
 const SET_NEED: &str = "UPDATE logs SET needs_writer = ?2 WHERE no = ?1";
 pub(crate) const SET_OLDEST: &str = "UPDATE logs SET oldest = ?2 WHERE no = ?1";
 pub(crate) const TAKE_NUMBERS: &str =
@@ -122,9 +137,8 @@ impl AppendItems {
             let (thread, found) = (self.key.thread.to_string(), log.end);
             return Err(StoreError::Conflict { thread, expected, found }.into());
         }
-        self.set_log(conn, &log, &lease)?;
+        let numbered = self.set_log(conn, &log, &lease)?;
         let count = self.append.items.len() as u64;
-        let numbered = take_numbers(conn, log.session, log.kind, count)?;
         let place =
             Place { key: &self.key, log: log.no, after: log.end, numbered, nonce: &self.append.nonce };
         insert_rows(conn, &place, &self.rows)?;

@@ -15,6 +15,9 @@ pub(crate) const FEED: &str =
     "SELECT c.first, c.count, c.blobs, c.body, c.number, l.name, c.log FROM commits AS c CROSS JOIN logs AS l ON l.no = c.log
     WHERE c.session = ?1 AND c.number >= (SELECT coalesce(max(number), 0) FROM commits
         WHERE session = ?1 AND number <= ?2 AND number IS NOT NULL) AND c.number IS NOT NULL ORDER BY c.number";
+/// How far a session is.
+pub(crate) const FEED_END: &str =
+    "SELECT session, numbered FROM logs WHERE tenant = ?1 AND name = ?2 AND kind = 'main'";
 /// The main thread has the name of its session.
 pub(crate) const FEED_STATE: &str = "SELECT session, numbered,
     (SELECT coalesce(sum(saves), 0) FROM unfinished WHERE session = logs.session) FROM logs
@@ -35,6 +38,13 @@ pub(crate) fn feed_state(conn: &Connection, session: &SessionKey) -> rusqlite::R
     conn.prepare_cached(FEED_STATE)?.query_row(names, found).optional()
 }
 
+/// Returns the row number of a session and the number of its newest item, if it exists.
+pub(crate) fn feed_end(conn: &Connection, session: &SessionKey) -> rusqlite::Result<Option<(i64, u64)>> {
+    let names = [session.tenant.as_str(), session.session.as_str()];
+    let found = |row: &Row<'_>| Ok((row.get(0)?, from_sql(row.get(1)?)));
+    conn.prepare_cached(FEED_END)?.query_row(names, found).optional()
+}
+
 /// Returns the items after a number, at least `max` of them.
 pub(crate) fn feed(
     conn: &Connection,
@@ -43,9 +53,11 @@ pub(crate) fn feed(
     after: u64,
     max: usize,
 ) -> Result<Vec<FeedItem>, Failure> {
-    let Some(state) = feed_state(conn, session)?.filter(|it| it.end > after) else { return Ok(Vec::new()) };
+    let Some((no, _)) = feed_end(conn, session)?.filter(|(_, end)| *end > after) else {
+        return Ok(Vec::new());
+    };
     let mut statement = conn.prepare_cached(FEED)?;
-    let mut rows = statement.query(params![state.session, to_sql(after + 1)])?;
+    let mut rows = statement.query(params![no, to_sql(after + 1)])?;
     let mut items = Vec::new();
     while items.len() < max
         && let Some(row) = rows.next()?

@@ -199,7 +199,7 @@ impl Log for SqliteStore {
             feed::feed(conn, &cx.place, &session, after, max);
         number_at(key: ThreadKey, seq: Seq) -> Option<u64>, Size::Small, Ok(feed::number_at(conn, &key, seq)?);
         feed_end(session: SessionKey) -> u64, Size::Small,
-            Ok(feed::feed_state(conn, &session)?.map_or(0, |it| it.end));
+            Ok(feed::feed_end(conn, &session)?.map_or(0, |(_, end)| end));
         due(kind: DueKind, after: Option<ThreadKey>, max: usize) -> Vec<ThreadKey>, size_of(max),
             due::due(conn, kind, after.as_ref(), cx.time.now(), max);
     }

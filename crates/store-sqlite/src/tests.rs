@@ -12,7 +12,7 @@ use crate::delete::{LOGS_OF_SESSION, REMOVE_DOCUMENTS, REMOVE_LOG};
 use crate::documents;
 use crate::due::{DUE_RUNS, DUE_THREADS};
 use crate::failure::StorePath;
-use crate::feed::{FEED, FEED_STATE, NUMBER_AT};
+use crate::feed::{FEED, FEED_END, FEED_STATE, NUMBER_AT};
 use crate::file::open::open_writer;
 use crate::head::{FIND_LOG, HEAD, KEYED};
 use crate::journal::{FIRST_ROWS, OLD, REMOVE_ROWS};
@@ -72,6 +72,7 @@ fn no_query_scans_a_table_or_sorts_a_log() {
         DUE_RUNS,
         DUE_THREADS,
         FEED,
+        FEED_END,
         FEED_STATE,
         NUMBER_AT,
         FIRST_ROWS,
