@@ -54,6 +54,8 @@ struct Open {
     ready: VecDeque<Delta>,
     /// Why none follow those.
     failed: Option<Failure>,
+    /// Until when pieces are collected.
+    collects_until: Instant,
     has_handed_on: bool,
 }
 
@@ -80,8 +82,10 @@ impl From<ModelError> for Failure {
     }
 }
 
-/// How many pieces are taken together. A model that is faster than we are must not keep its answer from clients.
-const MAX_TOGETHER: usize = 32;
+/// How many pieces are returned together at most.
+const MAX_TOGETHER: usize = 64;
+/// How long the pieces of a fast model are collected: no longer than a display shows a frame.
+const COLLECT: Duration = Duration::from_millis(16);
 /// How long to wait for the last bytes of a body: they mostly arrive with the last event.
 const REST: Duration = Duration::from_millis(10);
 
@@ -127,6 +131,7 @@ impl Call {
             attempt: Attempt::Due,
             ready: VecDeque::new(),
             failed: None,
+            collects_until: Instant::now(),
             has_handed_on: false,
         })
     }
@@ -156,27 +161,33 @@ impl Open {
             Attempt::Streaming { events, decoder } => {
                 self.ready.extend(read(events, decoder).await?);
                 if self.has_handed_on {
-                    self.gather().await;
+                    self.collect().await;
                 }
+                self.collects_until = Instant::now() + COLLECT;
                 Ok(())
             }
             Attempt::Whole => Err(body::cut().into()),
         }
     }
 
-    /// Takes the pieces that have arrived already along with the first of them: what is read together is told together,
-    /// in one write to each client instead of forty. It waits for nothing but the task that reads the connection.
-    async fn gather(&mut self) {
+    /// Waits for more pieces if the last ones were returned a moment ago: whoever hears them does its work once for all
+    /// of them. The first piece, the last one and those of a slow model do not wait.
+    async fn collect(&mut self) {
         let Attempt::Streaming { events, decoder } = &mut self.attempt else { return };
+        let mut until = std::pin::pin!(tokio::time::sleep_until(self.collects_until));
         while self.ready.len() < MAX_TOGETHER && !matches!(self.ready.back(), Some(Delta::Done(_))) {
-            tokio::task::yield_now().await;
-            match read(events, decoder).now_or_never() {
+            let more = tokio::select! {
+                biased;
+                more = read(events, decoder) => Some(more),
+                () = &mut until => read_if_ready(events, decoder).await,
+            };
+            match more {
                 Some(Ok(more)) => self.ready.extend(more),
                 Some(Err(err)) => {
                     self.failed = Some(err.into());
-                    return;
+                    break;
                 }
-                None => return,
+                None => break,
             }
         }
     }
@@ -301,6 +312,15 @@ async fn read(events: &mut Events, decoder: &mut StreamDecoder) -> Result<Vec<De
             return Ok(deltas);
         }
     }
+}
+
+/// Reads what has arrived already. It waits for nothing but the task that reads the connection.
+async fn read_if_ready(
+    events: &mut Events,
+    decoder: &mut StreamDecoder,
+) -> Option<Result<Vec<Delta>, ModelError>> {
+    tokio::task::yield_now().await;
+    read(events, decoder).now_or_never()
 }
 
 /// Maps a stream error: half an event at the end of the body was cut off; anywhere else it is malformed.

@@ -35,6 +35,9 @@ use crate::events::follower::{Follower, Told, starts_turn};
 const PAGE: usize = 128;
 /// The heartbeat of a connection.
 const ALIVE: &[u8] = b": alive\n\n";
+/// How long a connection collects what a fast model says before it tells more: each frame is a system call here and one
+/// for the client. The first text of an answer does not wait, nor does anything that is in the log.
+const COLLECT: Duration = Duration::from_millis(16);
 /// How long a connection waits before it asks a store again that did not answer.
 const PAUSE: Duration = Duration::from_millis(300);
 /// How long a connection waits before it looks once more for saved text: a save may fall between a look and the wait.
@@ -54,6 +57,8 @@ pub(crate) struct Follow {
     is_over: bool,
     /// Notified of text that is streamed here.
     streamed: Arc<Notify>,
+    /// When more of such text is told.
+    more_text_at: Instant,
     /// Completes when the log may have grown.
     changed: Option<BoxFuture<'static, Result<(), StoreError>>>,
     /// Whether the log may have more, or text may have been saved elsewhere.
@@ -81,6 +86,7 @@ impl Follow {
             ready: String::new(),
             is_over: false,
             streamed: app.live.subscribe(&session),
+            more_text_at: Instant::now(),
             changed: None,
             is_stale: true,
             look_again: Some(Instant::now() + LOOK_AGAIN),
@@ -181,6 +187,9 @@ impl Follow {
             threads.insert(thread.clone());
             told.extend(self.follower.grow(thread, answer));
         });
+        if !told.is_empty() {
+            self.more_text_at = Instant::now() + COLLECT;
+        }
         for told in told {
             self.tell(told).await;
         }
@@ -228,9 +237,14 @@ impl Follow {
                 None => std::future::pending().await,
             }
         };
+        let more_text_at = self.more_text_at;
+        let more_text = async {
+            tokio::time::sleep_until(more_text_at).await;
+            streamed.await;
+        };
         tokio::select! {
             biased;
-            () = streamed => return ControlFlow::Continue(()),
+            () = more_text => return ControlFlow::Continue(()),
             grown = changed => {
                 self.changed = None;
                 self.look_again = self.scope.may_run_elsewhere().then(|| Instant::now() + LOOK_AGAIN);
