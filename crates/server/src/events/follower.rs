@@ -73,11 +73,10 @@ impl Follower {
         self.cursor.n_events = 0;
     }
 
-    /// Whether nothing is known of an answer that may be in the log already.
+    /// Whether nothing is known of an answer that may be in the log already. What an id names may be a later answer of
+    /// the same turn.
     pub(crate) fn is_new(&self, thread: &ThreadId, answer: &UnfinishedText) -> bool {
-        self.cursor.number > answer.after
-            && !self.answered.contains_key(thread)
-            && !self.cursor.answers.contains_key(&answer.began)
+        self.cursor.number > answer.after && !self.answered.contains_key(thread)
     }
 
     /// Notes that the log has an answer, which this follower did not see there.
