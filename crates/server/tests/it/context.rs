@@ -368,6 +368,30 @@ async fn a_block_of_a_tenant_is_pinned_until_a_refresh_and_seen_by_no_other_tena
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn all_blocks_of_a_tenant_are_read_and_none_of_the_next_one() {
+    let ground = Ground::memory();
+    let (_, ours) = key(&ground, of_tenant("ours")).await;
+    let (_, theirs) = key(&ground, of_tenant("theirs")).await;
+    let stage = Stage { token: Some(theirs), ..Stage::new(&ground, answers(2)).await };
+    for n in 0..20 {
+        stage.ok("PUT", &format!("/v1/blocks/their{n:02}"), json!({"body": "x"})).await;
+    }
+    let stage = Stage { token: Some(ours), ..stage };
+    // Full pages with nothing of ours behind them, and a page that is not full.
+    for n_blocks in [16, 33] {
+        for n in 0..n_blocks {
+            stage.ok("PUT", &format!("/v1/blocks/our{n:02}"), json!({"body": "y"})).await;
+        }
+        let id = format!("s{n_blocks}");
+        stage.session(&id).await;
+        stage.turn(&id, "one", json!({})).await;
+        let system = stage.system();
+        assert_eq!(system.matches("</our").count(), n_blocks, "{system}");
+        assert!(!system.contains("their"), "{system}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_block_with_the_name_of_one_that_the_engine_writes_is_refused() {
     let stage = Stage::answering(1).await;
     let rule = json!({"text": "Always answer in German.", "layer": "rules"});
