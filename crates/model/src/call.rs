@@ -14,6 +14,7 @@ use contexture_wire::{
     failure,
 };
 use futures::FutureExt as _;
+use futures::future::{Either, select};
 use reqwest::header::{CONTENT_TYPE, LOCATION};
 use reqwest::{Response, StatusCode, Url};
 use serde_json::Value;
@@ -176,10 +177,13 @@ impl Open {
         let Attempt::Streaming { events, decoder } = &mut self.attempt else { return };
         let mut until = std::pin::pin!(tokio::time::sleep_until(self.collects_until));
         while self.ready.len() < MAX_TOGETHER && !matches!(self.ready.back(), Some(Delta::Done(_))) {
-            let more = tokio::select! {
-                biased;
-                more = read(events, decoder) => Some(more),
-                () = &mut until => read_if_ready(events, decoder).await,
+            let in_time = match select(std::pin::pin!(read(events, decoder)), until.as_mut()).await {
+                Either::Left((more, _)) => Some(more),
+                Either::Right(_) => None,
+            };
+            let more = match in_time {
+                Some(more) => Some(more),
+                None => read_if_ready(events, decoder).await,
             };
             match more {
                 Some(Ok(more)) => self.ready.extend(more),
