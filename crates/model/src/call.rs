@@ -83,8 +83,9 @@ impl From<ModelError> for Failure {
     }
 }
 
-/// How many pieces are returned together at most.
-const MAX_TOGETHER: usize = 64;
+/// How many pieces are returned together at most. A model that is faster than we are must not keep its answer from
+/// clients, nor other work from this thread.
+const MAX_TOGETHER: usize = 32;
 /// How long the pieces of a fast model are collected: no longer than a display shows a frame.
 const COLLECT: Duration = Duration::from_millis(16);
 /// How long to wait for the last bytes of a body: they mostly arrive with the last event.
@@ -193,6 +194,9 @@ impl Open {
                 }
                 None => break,
             }
+        }
+        if self.ready.len() >= MAX_TOGETHER {
+            tokio::task::yield_now().await;
         }
     }
 

@@ -25,9 +25,9 @@ const BLOCK: &str = "block";
 pub(crate) const DELETED: &str = "block_deleted";
 /// The most blocks of a tenant.
 pub(crate) const MAX_BLOCKS: usize = 200;
-/// How many documents are read at once. Each turn reads the blocks of its tenant, who mostly has a few, and what follows
+/// How many documents are read first. Each turn reads the blocks of its tenant, who mostly has a few, and what follows
 /// them belongs to other tenants.
-const PAGE: usize = 16;
+const FIRST_PAGE: usize = 16;
 /// The longest body, in bytes.
 pub(crate) const MAX_BODY: usize = 64 * 1024;
 
@@ -183,16 +183,13 @@ impl TenantBlocks {
     /// Reads the documents of a kind that belong to a tenant itself.
     async fn of_kind(&self, tenant: &Tenant, kind: &str) -> Result<Vec<(String, TenantBlock)>, StoreError> {
         let is_own = |it: &Document| it.key.tenant == *tenant && it.key.session.is_none();
-        let mut own: Vec<Document> = Vec::new();
-        while own.len() < MAX_BLOCKS {
-            let before = DocumentKey::of_tenant(tenant, kind, "");
-            let after = own.last().map_or(before, |it| it.key.clone());
-            let n_before = own.len();
-            let page = self.documents.list(kind.to_owned(), Some(after), PAGE).await?;
-            own.extend(page.into_iter().take_while(is_own));
-            if own.len() < n_before + PAGE {
-                break;
-            }
+        let page = async |after: DocumentKey, max: usize| {
+            let listed = self.documents.list(kind.to_owned(), Some(after), max).await?;
+            Ok::<_, StoreError>(listed.into_iter().take_while(is_own).collect::<Vec<_>>())
+        };
+        let mut own = page(DocumentKey::of_tenant(tenant, kind, ""), FIRST_PAGE).await?;
+        if let Some(last) = own.get(FIRST_PAGE - 1) {
+            own.extend(page(last.key.clone(), MAX_BLOCKS - FIRST_PAGE).await?);
         }
         Ok(own.into_iter().filter_map(|it| Some((it.key.name.clone(), read(&it)?))).collect())
     }

@@ -253,11 +253,11 @@ impl Connection {
                         || matches!(&it.item.body, Body::Message(it) if it.role == Role::Assistant);
                 it.thread == name(thread) && it.item.seq > answer.end && is_end
             });
-            let is_outdated = !is_here && self.follower.is_new(&name(thread), answer) && is_in_log;
-            if !is_outdated {
-                let told = self.follower.grow(&name(thread), answer);
-                self.hear(told);
+            if !is_here && self.follower.is_new(&name(thread), answer) && is_in_log {
+                self.follower.skip(&name(thread), answer);
             }
+            let told = self.follower.grow(&name(thread), answer);
+            self.hear(told);
         }
     }
 

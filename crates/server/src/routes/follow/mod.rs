@@ -35,8 +35,8 @@ use crate::events::follower::{Follower, Told, starts_turn};
 const PAGE: usize = 128;
 /// The heartbeat of a connection.
 const ALIVE: &[u8] = b": alive\n\n";
-/// How long a connection collects what a fast model says before it tells more: each frame is a system call here and one
-/// for the client. The first text of an answer does not wait, nor does anything that is in the log.
+/// How long a connection collects what fast models say after it has told some of it: each frame is a system call here
+/// and one for the client. Text after a pause does not wait, nor does anything that is in the log.
 const COLLECT: Duration = Duration::from_millis(16);
 /// How long a connection waits before it asks a store again that did not answer.
 const PAUSE: Duration = Duration::from_millis(300);

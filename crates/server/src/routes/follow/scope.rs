@@ -8,6 +8,7 @@ use contexture_flow::{RunEvent, RunId, TurnRef};
 use contexture_history::{Application, Body, Change, TurnNo};
 use contexture_session::{FeedItem, KeyedTurn, SessionKey, Store, StoreError, Tenant, ThreadId, ThreadKey};
 use serde::Deserialize as _;
+use tokio::sync::broadcast::error::TryRecvError;
 use tokio::sync::{broadcast, oneshot};
 use tokio_util::sync::DropGuard;
 
@@ -247,9 +248,11 @@ impl RunScope {
 
     /// Tells what no log has. It has no id: a follower that comes back does not get it again.
     fn tell_unlogged(&mut self, frames: &mut String) {
-        while let Ok((run, event)) = self.unlogged.try_recv() {
-            if run == self.run {
-                run_frame(frames, None, &event);
+        loop {
+            match self.unlogged.try_recv() {
+                Ok((run, event)) if run == self.run => run_frame(frames, None, &event),
+                Ok(_) | Err(TryRecvError::Lagged(_)) => {}
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return,
             }
         }
     }
