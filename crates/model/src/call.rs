@@ -86,8 +86,8 @@ impl From<ModelError> for Failure {
 /// How many pieces are returned together at most. A model that is faster than we are must not keep its answer from
 /// clients, nor other work from this thread.
 const MAX_TOGETHER: usize = 32;
-/// How long the pieces of a fast model are collected: no longer than a display shows a frame.
-const COLLECT: Duration = Duration::from_millis(16);
+/// How long the pieces of a fast model are collected after the first: no longer than a display shows a frame.
+pub const COLLECT: Duration = Duration::from_millis(16);
 /// How long to wait for the last bytes of a body: they mostly arrive with the last event.
 const REST: Duration = Duration::from_millis(10);
 
@@ -172,8 +172,8 @@ impl Open {
         }
     }
 
-    /// Waits for more pieces if the last ones were returned a moment ago: whoever hears them does its work once for all
-    /// of them. The first piece, the last one and those of a slow model do not wait.
+    /// Waits for more pieces if the last ones were returned less than [`COLLECT`] ago, so that callers handle them in one
+    /// go. The first piece, the last one and those of a slow model do not wait.
     async fn collect(&mut self) {
         let Attempt::Streaming { events, decoder } = &mut self.attempt else { return };
         let mut until = std::pin::pin!(tokio::time::sleep_until(self.collects_until));
@@ -182,11 +182,7 @@ impl Open {
                 Either::Left((more, _)) => Some(more),
                 Either::Right(_) => None,
             };
-            let more = match in_time {
-                Some(more) => Some(more),
-                None => read_if_ready(events, decoder).await,
-            };
-            match more {
+            match if in_time.is_some() { in_time } else { read_if_ready(events, decoder).await } {
                 Some(Ok(more)) => self.ready.extend(more),
                 Some(Err(err)) => {
                     self.failed = Some(err.into());

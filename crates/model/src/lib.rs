@@ -21,6 +21,7 @@ mod scripted;
 mod secret;
 mod trace;
 
+pub use call::COLLECT;
 pub use client::Client;
 pub use config::{ClientConfig, ClientError, Limits, ModelProvider, Retries, Timeouts};
 pub use error::{ModelError, ModelErrorKind};

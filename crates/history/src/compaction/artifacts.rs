@@ -23,6 +23,11 @@ const COMMON: &[&str] = &["UTF", "SHA", "ISO", "GPT", "RFC", "HTTP", "IPV", "COV
 /// Every artifact that is not quoted has one of these.
 const MARKS: &[u8] = b"/\\.:#-_";
 
+/// What ends a word besides white space.
+const GAPS: [char; 18] =
+    ['"', '`', '“', '”', '„', '«', '»', '<', '>', '(', ')', '[', ']', '{', '}', '|', ',', ';'];
+
+/// What may surround a name without being a part of it.
 const PUNCTUATION: [char; 7] = ['.', ':', '!', '?', '\'', '*', '…'];
 
 const QUOTES: &[(char, char)] = &[('"', '"'), ('`', '`'), ('“', '”'), ('„', '“'), ('«', '»')];
@@ -43,27 +48,7 @@ pub(super) fn artifacts(text: &str) -> Vec<&str> {
 }
 
 fn is_gap(it: char) -> bool {
-    it.is_whitespace()
-        || matches!(
-            it,
-            '"' | '`'
-                | '“'
-                | '”'
-                | '„'
-                | '«'
-                | '»'
-                | '<'
-                | '>'
-                | '('
-                | ')'
-                | '['
-                | ']'
-                | '{'
-                | '}'
-                | '|'
-                | ','
-                | ';'
-        )
+    it.is_whitespace() || GAPS.contains(&it)
 }
 
 /// Returns the artifact that a word is, without the punctuation around it.

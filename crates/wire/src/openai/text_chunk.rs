@@ -58,7 +58,7 @@ struct TextDelta<'a> {
 }
 
 impl<'a> TextChunk<'a> {
-    /// Reads a frame, unless it says anything else than text.
+    /// Reads a frame that carries text; `None` if it carries anything else.
     pub(super) fn read(frame: &'a Frame) -> Option<Self> {
         if frame.event.is_some() {
             return None;
@@ -91,7 +91,7 @@ mod tests {
         chunk
     }
 
-    /// What a decoder makes of chunks. A null field that nobody knows keeps them from being read here.
+    /// Decodes chunks, with an additional null field if one is given: an unknown field sends a chunk down the slow path.
     fn decoded(chunks: &[Value], extra: Option<&str>) -> String {
         let mut decoder = StreamDecoder::new(&Target::new(Dialect::Openai, "p", "m"));
         let mut all = Vec::new();

@@ -18,6 +18,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use contexture_agent::{ends_turn, is_answer};
 use contexture_history::Timestamp;
+use contexture_model::COLLECT;
 use contexture_session::{SessionKey, Span, StoreError, ThreadId, ThreadKey, UnfinishedText};
 use futures::future::BoxFuture;
 use futures::stream;
@@ -35,9 +36,6 @@ use crate::events::follower::{Follower, Told, starts_turn};
 const PAGE: usize = 128;
 /// The heartbeat of a connection.
 const ALIVE: &[u8] = b": alive\n\n";
-/// How long a connection collects what fast models say after it has told some of it: each frame is a system call here
-/// and one for the client. Text after a pause does not wait, nor does anything that is in the log.
-const COLLECT: Duration = Duration::from_millis(16);
 /// How long a connection waits before it asks a store again that did not answer.
 const PAUSE: Duration = Duration::from_millis(300);
 /// How long a connection waits before it looks once more for saved text: a save may fall between a look and the wait.
@@ -57,7 +55,8 @@ pub(crate) struct Follow {
     is_over: bool,
     /// Notified of text that is streamed here.
     streamed: Arc<Notify>,
-    /// When more of such text is told.
+    /// When more of such text is told: each frame is a system call here and one for the client, so what fast models say
+    /// is collected. Text after a pause does not wait, nor does anything that is in the log.
     more_text_at: Instant,
     /// Completes when the log may have grown.
     changed: Option<BoxFuture<'static, Result<(), StoreError>>>,
