@@ -108,7 +108,7 @@ impl Pass {
 
     /// Explains why the request looks the way it does. Reads the existing Segments and runs nothing again.
     pub fn explain(&self) -> Explanation {
-        let mut explanation = explain(&self.0.arranged, self.request(), self.fingerprint(), &self.digests());
+        let mut explanation = self.explain_as_sent();
         match self.0.reconciliation.get() {
             Some(Some(compared)) => explanation.cache.reconciliation = Some(compared.clone()),
             // The provider reported no usage to compare the forecast with.
@@ -116,6 +116,11 @@ impl Pass {
             None => {}
         }
         explanation
+    }
+
+    /// Returns the explanation as it was before the call, whether or not the provider has answered by now.
+    pub fn explain_as_sent(&self) -> Explanation {
+        explain(&self.0.arranged, self.request(), self.fingerprint(), &self.digests())
     }
 
     /// Returns a record of the request, for the forecast of the thread's next pass.

@@ -108,7 +108,7 @@ impl PassContent {
             settings: settings.clone(),
             breakpoints: breakpoints.clone(),
         };
-        let mut explanation = pass.explain();
+        let mut explanation = pass.explain_as_sent();
         let parts = std::mem::take(&mut explanation.parts);
         let rest = json!({"request": rest, "explanation": explanation});
         Self { rest, messages: messages.clone(), tools: tools.clone(), parts }

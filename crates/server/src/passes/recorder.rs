@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use contexture::capabilities::memory::Memories;
 use contexture_agent::{Called, Calling, Watcher};
-use contexture_history::Timestamp;
+use contexture_compose::Pass;
+use contexture_history::{Seq, Timestamp, TurnNo};
 use contexture_model::WireRequest;
-use contexture_session::{Journal, SessionKey, Store, StoreError, Tenant, ThreadKey, Time};
+use contexture_session::{Journal, SessionKey, Store, StoreError, Tenant, Thread, ThreadKey, Time};
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::task::TaskTracker;
@@ -123,12 +124,14 @@ impl PassRecorder {
 
     /// Writes a call down, with its result if that is there soon.
     async fn record(
-        self,
+        &self,
         session: SessionKey,
-        (manifest, content): (Manifest, PassContent),
+        call: NewCall,
         at: Timestamp,
         mut result: oneshot::Receiver<ResultRecord>,
     ) {
+        let (manifest, content) = (call.manifest(), PassContent::of(&call.pass));
+        drop(call);
         let soon = tokio::time::timeout(SOON, &mut result).await;
         let is_late = soon.is_err();
         let record =
@@ -182,18 +185,45 @@ impl PassRecorder {
     }
 }
 
-fn manifest(call: &Calling<'_>) -> Manifest {
-    let info = CallInfo {
-        thread: call.thread.id().to_string(),
-        turn: call.turn.to_string(),
-        step: call.step,
-        prompt: call.prompt.to_owned(),
-        model: call.pass.request().model.clone(),
-        fingerprint: call.pass.fingerprint().to_string(),
-        total_tokens: call.pass.total_tokens().0,
-    };
-    let (key, end, wire) = (String::new(), Some(call.thread.get().state().end), call.sent.map(wire));
-    Manifest { key, call: info, end, wire, document: Value::Null, elements: Vec::new(), forgotten: None }
+/// A call that is about to be made. The turn only pays for the clones: hashing and explaining happen while the model
+/// answers.
+struct NewCall {
+    thread: Thread,
+    turn: TurnNo,
+    step: u32,
+    prompt: String,
+    pass: Pass,
+    sent: Option<WireRequest>,
+    end: Seq,
+}
+
+impl NewCall {
+    fn of(call: &Calling<'_>) -> Self {
+        let Calling { thread, turn, prompt, step, pass, sent } = call;
+        Self {
+            thread: (*thread).clone(),
+            turn: *turn,
+            step: *step,
+            prompt: (*prompt).to_owned(),
+            pass: (*pass).clone(),
+            sent: sent.cloned(),
+            end: thread.get().state().end,
+        }
+    }
+
+    fn manifest(&self) -> Manifest {
+        let call = CallInfo {
+            thread: self.thread.id().to_string(),
+            turn: self.turn.to_string(),
+            step: self.step,
+            prompt: self.prompt.clone(),
+            model: self.pass.request().model.clone(),
+            fingerprint: self.pass.fingerprint().to_string(),
+            total_tokens: self.pass.total_tokens().0,
+        };
+        let (key, end, wire) = (String::new(), Some(self.end), self.sent.as_ref().map(wire));
+        Manifest { key, call, end, wire, document: Value::Null, elements: Vec::new(), forgotten: None }
+    }
 }
 
 fn wire(sent: &WireRequest) -> Wire {
@@ -220,11 +250,9 @@ impl Watcher for PassRecorder {
         }
         state.open.insert((call.thread.key().clone(), call.turn.to_string()), sender);
         drop(state);
-        let pass = (manifest(call), PassContent::of(call.pass));
-        let work = self.clone().record(session.clone(), pass, self.0.time.now(), result);
-        let recorder = self.clone();
+        let (recorder, call, at) = (self.clone(), NewCall::of(call), self.0.time.now());
         self.0.tasks.spawn(async move {
-            work.await;
+            recorder.record(session.clone(), call, at, result).await;
             recorder.count(&session, false);
         });
     }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use contexture_history::search::{searchable, snippet};
-use contexture_history::{Archived, Body, Item, Seq, Timestamp, TurnNo};
+use contexture_history::{Archived, Body, Item, Seq, Summary, Timestamp, TurnNo};
 
 use crate::StoreError;
 use crate::rank::{
@@ -132,13 +132,30 @@ impl HitWriter {
     }
 }
 
-/// Returns the ranges that the summaries among items archive. Their items are what a search can find from then on.
+/// Returns the ranges that the summaries among items archive. Their items are what a search can find from then on. What
+/// a summary takes over from the archives it replaces was archived with those: an old log has more of that than of
+/// anything new.
 pub fn archived_ranges(items: &[Item]) -> Vec<(Seq, Seq)> {
-    let range = |item: &Item| match &item.body {
-        Body::Summary(summary) => Some((summary.first, summary.last.min(item.seq))),
-        _ => None,
+    let ranges = |item: &Item| match &item.body {
+        Body::Summary(summary) => newly_archived(summary, summary.last.min(item.seq)),
+        _ => Vec::new(),
     };
-    items.iter().filter_map(range).collect()
+    items.iter().flat_map(ranges).collect()
+}
+
+/// Returns the gaps between the archives that a summary replaces, up to the last position it covers.
+fn newly_archived(summary: &Summary, last: Seq) -> Vec<(Seq, Seq)> {
+    let mut replaced = ranges_of(&summary.replaces);
+    replaced.retain(|(first, last)| first <= last); // An imported log may say anything.
+    replaced.sort_unstable();
+    let (mut next, mut gaps) = (summary.first, Vec::new());
+    for (first, last_replaced) in replaced {
+        gaps.push((next, Seq(first.0.saturating_sub(1)).min(last)));
+        next = next.max(last_replaced.next());
+    }
+    gaps.push((next, last));
+    gaps.retain(|(first, last)| first <= last);
+    gaps
 }
 
 /// Returns the ranges of archives.
@@ -228,4 +245,48 @@ impl IndexReader for ItemReader<'_> {
 
 pub(crate) fn covers(ranges: &[(Seq, Seq)], seq: Seq) -> bool {
     ranges.iter().any(|(first, last)| (first..=last).contains(&&seq))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Archived, Seq, Summary, newly_archived};
+
+    fn archived((first, last): (u64, u64)) -> Archived {
+        Archived { number: 1, record: Seq(0), first: Seq(first), last: Seq(last), turns: Default::default() }
+    }
+
+    fn summary((first, last): (u64, u64), replaced: &[(u64, u64)]) -> Summary {
+        Summary {
+            text: String::new(),
+            facts: Vec::new(),
+            first: Seq(first),
+            last: Seq(last),
+            number: 2,
+            turns: Default::default(),
+            strategy: None,
+            before: Default::default(),
+            replaces: replaced.iter().copied().map(archived).collect(),
+            left_out: None,
+            event: None,
+        }
+    }
+
+    proptest! {
+        /// Whatever a log says, also an imported one: every covered position is new or was replaced, and never both.
+        #[test]
+        fn a_summary_archives_what_it_covers_and_does_not_replace(
+            range in (1u64..40, 1u64..40),
+            replaced in prop::collection::vec((0u64..40, prop_oneof![0u64..40, Just(u64::MAX)]), 0..4),
+        ) {
+            let gaps = newly_archived(&summary(range, &replaced), Seq(range.1));
+            for position in 0..60 {
+                let is_in = |(first, last): (u64, u64)| first <= position && position <= last;
+                let n_gaps = gaps.iter().filter(|it| is_in((it.0.0, it.1.0))).count();
+                let is_new = is_in(range) && !replaced.iter().any(|it| is_in(*it));
+                prop_assert_eq!(n_gaps, usize::from(is_new), "position {}", position);
+            }
+        }
+    }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use contexture_message::{Message, Part, Request, Role, ToolCall, ToolDefinition, ToolResult};
 use serde_json::{Map, Value, json};
 
-use super::encode_parts::{file_part, image_part, image_url, joined, output_text, shown_file};
+use super::encode_parts::{Content, file_part, image_part, image_url, joined, output_text, shown_file};
 use super::settings;
 use super::tools::{encode_tool, encode_tools};
 use crate::assembly::arguments_text;
@@ -72,7 +72,7 @@ struct Writer<'a> {
 struct Run {
     role: Option<Role>,
     name: Option<String>,
-    content: Vec<Value>,
+    content: Vec<Content>,
     calls: Vec<Value>,
 }
 
@@ -141,7 +141,7 @@ impl Writer<'_> {
     fn end(&mut self, run: &mut Run) {
         let next = Run { name: run.name.clone(), ..Run::default() };
         let Run { role: Some(role), name, content, calls } = std::mem::replace(run, next) else { return };
-        let mut message = Map::new();
+        let mut message = Map::with_capacity(2);
         message.insert("role".to_owned(), json!(role.as_str()));
         message.extend(name.map(|it| ("name".to_owned(), Value::String(it))));
         message.insert("content".to_owned(), joined(content));
@@ -175,7 +175,7 @@ impl Writer<'_> {
         call + 1 + results.count()
     }
 
-    fn content_part(&mut self, at: impl Fn() -> String, part: &Part, role: Role) -> Value {
+    fn content_part(&mut self, at: impl Fn() -> String, part: &Part, role: Role) -> Content {
         let shown = match part {
             Part::Text { citations, .. } if !citations.is_empty() => {
                 report_unsent(citations, &at(), &mut self.losses);
@@ -191,10 +191,10 @@ impl Writer<'_> {
             Part::File(file) => shown_file(self.target, file).and_then(|it| file_part(&it)).map(Some),
         };
         match shown {
-            Ok(Some(shown)) => return shown,
+            Ok(Some(shown)) => return Content::Media(shown),
             Ok(None) => {}
             Err(reason) => self.losses.add(at(), format!("{reason}, sent as a reference")),
         }
-        json!({"type": "text", "text": reference::part(part)})
+        Content::Text(reference::part(part))
     }
 }

@@ -55,12 +55,25 @@ fn written(kind: &str, data: &str) -> String {
     format!("data:{kind};base64,{data}")
 }
 
+/// A part of a message's content.
+pub(super) enum Content {
+    Text(String),
+    Media(Value),
+}
+
 /// Encodes content: a single text as a plain string, no content as null.
-pub(super) fn joined(mut content: Vec<Value>) -> Value {
+pub(super) fn joined(mut content: Vec<Content>) -> Value {
     match content.as_mut_slice() {
         [] => Value::Null,
-        [only] if only["type"] == "text" => only["text"].take(),
-        _ => Value::Array(content),
+        [Content::Text(only)] => Value::String(std::mem::take(only)),
+        _ => content.into_iter().map(content_part).collect(),
+    }
+}
+
+fn content_part(part: Content) -> Value {
+    match part {
+        Content::Text(text) => json!({"type": "text", "text": text}),
+        Content::Media(media) => media,
     }
 }
 
