@@ -83,7 +83,7 @@ impl From<ModelError> for Failure {
     }
 }
 
-/// How many pieces are returned together at most. A model that is faster than we are must not keep its answer from
+/// How many pieces are collected at most. A model that is faster than we are must not keep its answer from
 /// clients, nor other work from this thread.
 const MAX_TOGETHER: usize = 32;
 /// How long the pieces of a fast model are collected after the first: no longer than a display shows a frame.
@@ -177,21 +177,23 @@ impl Open {
     async fn collect(&mut self) {
         let Attempt::Streaming { events, decoder } = &mut self.attempt else { return };
         let mut until = std::pin::pin!(tokio::time::sleep_until(self.collects_until));
-        while self.ready.len() < MAX_TOGETHER && !matches!(self.ready.back(), Some(Delta::Done(_))) {
+        let mut n_read = 1;
+        while n_read < MAX_TOGETHER && !matches!(self.ready.back(), Some(Delta::Done(_))) {
             let in_time = match select(std::pin::pin!(read(events, decoder)), until.as_mut()).await {
                 Either::Left((more, _)) => Some(more),
                 Either::Right(_) => None,
             };
             match if in_time.is_some() { in_time } else { read_if_ready(events, decoder).await } {
-                Some(Ok(more)) => self.ready.extend(more),
+                Some(Ok(more)) => join(&mut self.ready, more),
                 Some(Err(err)) => {
                     self.failed = Some(err.into());
                     break;
                 }
                 None => break,
             }
+            n_read += 1;
         }
-        if self.ready.len() >= MAX_TOGETHER {
+        if n_read >= MAX_TOGETHER {
             tokio::task::yield_now().await;
         }
     }
@@ -314,6 +316,21 @@ async fn read(events: &mut Events, decoder: &mut StreamDecoder) -> Result<Vec<De
         if !deltas.is_empty() {
             events.begin();
             return Ok(deltas);
+        }
+    }
+}
+
+/// Adds pieces to those that were collected. Text that continues the last one becomes a part of it: whatever is done
+/// for each piece is then done once.
+fn join(collected: &mut VecDeque<Delta>, more: Vec<Delta>) {
+    for piece in more {
+        match (collected.back_mut(), piece) {
+            // An empty piece starts a new part.
+            (Some(Delta::Text(text)), Delta::Text(more)) if !text.is_empty() && !more.is_empty() => {
+                text.push_str(&more);
+            }
+            (Some(Delta::Thinking(text)), Delta::Thinking(more)) => text.push_str(&more),
+            (_, piece) => collected.push_back(piece),
         }
     }
 }

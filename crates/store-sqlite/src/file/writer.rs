@@ -49,16 +49,25 @@ pub(crate) struct Writer {
 #[derive(Debug)]
 pub(crate) struct WriterShared {
     file: Mutex<File>,
-    /// Changes that wait for one to share its transaction.
-    held: Mutex<Batch>,
+    held: Mutex<HeldChanges>,
     latency: LatencyTracker,
     place: StorePath,
     waiters: Arc<Waiters>,
 }
 
+/// Changes that wait for one to share its transaction.
+#[derive(Debug, Default)]
+struct HeldChanges {
+    changes: Batch,
+    /// When the first of them came.
+    since: Option<Instant>,
+    /// Whether the thread looks after them. Waking it for each costs more than the change.
+    is_watched: bool,
+}
+
 enum Command {
     Change(Box<dyn Pending>),
-    /// There are held changes.
+    /// There are held changes that the thread does not look after.
     Held,
     /// Write the held changes.
     WriteHeld,
@@ -121,10 +130,11 @@ impl Writer {
 
     fn hold(&self, pending: Box<dyn Pending>) -> Result<(), StoreError> {
         let mut held = self.shared.held();
-        held.push(pending);
-        let is_first = held.len() == 1;
+        held.changes.push(pending);
+        held.since.get_or_insert_with(Instant::now);
+        let is_watched = std::mem::replace(&mut held.is_watched, true);
         drop(held);
-        if is_first { self.send(Command::Held) } else { Ok(()) }
+        if is_watched { Ok(()) } else { self.send(Command::Held) }
     }
 
     /// Makes a change on this thread, with those that are held, and replies. Returns it if another thread is writing.
@@ -139,8 +149,8 @@ impl Writer {
         drop(file);
         if !is_made {
             let pending = batch.pop();
-            // In front: they came first.
-            self.shared.held().splice(..0, batch);
+            // In front: they came first, and have waited already.
+            self.shared.held().changes.splice(..0, batch);
             return pending;
         }
         batch.into_iter().for_each(|it| self.shared.answer(it));
@@ -174,13 +184,22 @@ impl WriterShared {
         self.file.try_lock().ok()
     }
 
-    fn held(&self) -> MutexGuard<'_, Batch> {
+    fn held(&self) -> MutexGuard<'_, HeldChanges> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what is held, for a transaction that begins now. The file is locked, so that their order is kept.
     fn take_held(&self) -> Batch {
-        std::mem::take(&mut *self.held())
+        let mut held = self.held();
+        held.since = None;
+        std::mem::take(&mut held.changes)
+    }
+
+    /// Returns until when held changes may wait. If there are none, the thread does not look after them any more.
+    fn held_until(&self) -> Option<Instant> {
+        let mut held = self.held();
+        held.is_watched = !held.changes.is_empty();
+        held.is_watched.then(|| held.since.map_or_else(Instant::now, |it| it + HOLD))
     }
 
     /// Records how long a change took. Lazy ones say nothing about the disk.
@@ -219,9 +238,10 @@ impl WriterThread {
                 }
                 Command::WriteHeld => {
                     self.write(None);
+                    self.held_until = self.shared.held_until();
                     self.shared.lock().tidy();
                 }
-                Command::Held => self.held_until = Some(Instant::now() + HOLD),
+                Command::Held => self.held_until = self.shared.held_until(),
                 Command::Vacuum(reply) => {
                     let _ = reply.send(self.vacuum());
                 }
@@ -266,7 +286,7 @@ impl WriterThread {
         spin_until(GATHER, || {
             match self.next.is_none().then(|| self.queue.try_recv()) {
                 Some(Ok(Command::Change(next))) if next.is_lazy() || !is_lazy => change = Some(next),
-                Some(Ok(Command::Held)) => self.held_until = Some(Instant::now() + HOLD),
+                Some(Ok(Command::Held)) => self.held_until = self.shared.held_until(),
                 Some(Ok(Command::Tidy)) | None => {}
                 Some(Ok(other)) => self.next = Some(other),
                 Some(Err(_)) => {}
@@ -290,13 +310,21 @@ impl WriterThread {
             match self.queue.recv_timeout(timeout) {
                 Ok(command) => return Some(command),
                 Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) if self.held_until.take().is_some() => {
-                    return Some(Command::WriteHeld);
+                Err(RecvTimeoutError::Timeout) if is_past(self.held_until) => {
+                    // Others may have written them since, and more may have come.
+                    self.held_until = self.shared.held_until();
+                    if is_past(self.held_until) {
+                        return Some(Command::WriteHeld);
+                    }
                 }
                 Err(RecvTimeoutError::Timeout) => self.shared.lock().checkpoints.when_idle(),
             }
         }
     }
+}
+
+fn is_past(time: Option<Instant>) -> bool {
+    time.is_some_and(|it| it <= Instant::now())
 }
 
 fn vacuum(conn: &Connection) -> rusqlite::Result<()> {
