@@ -125,11 +125,14 @@ impl Log for PostgresStore {
         due(kind: DueKind, after: Option<ThreadKey>, max: usize) -> Vec<ThreadKey> = (kind, after.as_ref(), max);
     }
 
-    fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, ()> {
+    fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, Arc<[FeedItem]>> {
         let (inner, key) = (Arc::clone(&self.inner), session.clone());
         let end = as_task(async move { inner.database.feed_end_of(&key).await });
         let Inner { notices, database, .. } = &*self.inner;
-        Box::pin(async move { notices.feed_changed(&database.config, &session, after, end).await })
+        Box::pin(async move {
+            notices.feed_changed(&database.config, &session, after, end).await?;
+            Ok(Arc::default())
+        })
     }
 }
 

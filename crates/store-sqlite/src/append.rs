@@ -1,10 +1,13 @@
 //! Appends.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use contexture_history::{Item, Seq, Timestamp};
 use contexture_session::codec;
 use contexture_session::search::archived_ranges;
 use contexture_session::{
-    Append, Appended, Guard, KeyedTurn, LeaseRow, LogKind, LogState, StoreError, ThreadKey,
+    Append, Appended, FeedItem, Guard, KeyedTurn, LeaseRow, LogKind, LogState, StoreError, ThreadKey,
 };
 use rusqlite::{Connection, params};
 
@@ -28,6 +31,8 @@ pub(crate) struct AppendItems {
     /// The ranges archived by its summaries.
     archived: Vec<(Seq, Seq)>,
     cx: Context,
+    /// The number of its last item once it is made; 0 if its items have no numbers.
+    number: AtomicU64,
 }
 
 impl AppendItems {
@@ -43,9 +48,24 @@ impl AppendItems {
         let (is_small, is_lazy) = (rows.len() <= SMALL && archived.is_empty(), append.lazy);
         // Events never include a journal, so it has no waiters.
         let touched = Some(key.clone()).filter(|it| !it.thread.is_journal());
-        let it = Self { key, append, rows, archived, cx };
+        let it = Arc::new(Self { key, append, rows, archived, cx, number: AtomicU64::default() });
         let is_held = is_lazy && touched.is_none();
-        Ok(Change { is_small, is_lazy, is_held, touched, ..Change::new(move |conn| it.make(conn)) })
+        let appended = touched.is_some().then(|| Arc::clone(&it));
+        let make = move |conn: &Connection| {
+            it.make(conn).inspect(|done| it.number.store(done.number, Ordering::Relaxed))
+        };
+        Ok(Change { is_small, is_lazy, is_held, touched, appended, ..Change::new(make) })
+    }
+
+    /// Returns its items with their numbers, once it is made.
+    pub(crate) fn numbered(&self) -> Vec<FeedItem> {
+        let last = self.number.load(Ordering::Relaxed);
+        let first = last.checked_sub(self.append.items.len() as u64).map(|it| it + 1);
+        // Without an expected end, the positions of the items were not known before.
+        let Some(first) = first.filter(|_| self.append.expected.is_some()) else { return Vec::new() };
+        let items = self.append.items.iter().cloned();
+        let thread = &self.key.thread;
+        (first..).zip(items).map(|(number, item)| FeedItem { number, thread: thread.clone(), item }).collect()
     }
 
     /// Returns the result of this append, if it was made before.

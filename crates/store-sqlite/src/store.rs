@@ -204,19 +204,19 @@ impl Log for SqliteStore {
             due::due(conn, kind, after.as_ref(), cx.time.now(), max);
     }
 
-    fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, ()> {
+    fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, Arc<[FeedItem]>> {
         Box::pin(async move {
             // In the list before looking: what is written in between is not missed.
             let (seen, woken) = self.inner.waiters.wait(session.clone());
             let missing = StoreError::no_session(&session.session);
             let query = move |conn: &Connection| Ok(feed::feed_state(conn, &session)?);
             let state = self.readers()?.ask(Size::Small, query).await?.ok_or(missing)?;
-            if state.end <= after {
-                // Commits of other processes are compared with it. A waiter that was dropped is woken.
-                let _ = seen.set(state);
-                let _ = woken.await;
+            if state.end > after {
+                return Ok(Arc::default());
             }
-            Ok(())
+            // Commits of other processes are compared with it. A waiter that was dropped is woken, with nothing.
+            let _ = seen.set(state);
+            Ok(woken.await.unwrap_or_default())
         })
     }
 }

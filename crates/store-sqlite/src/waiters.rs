@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use contexture_session::{SessionKey, ThreadKey};
+use contexture_session::{FeedItem, SessionKey, ThreadKey};
 use futures::channel::oneshot;
 
 /// How far a session is. Any difference is news.
@@ -33,13 +33,14 @@ struct WaitList {
     closed: bool,
 }
 
-/// A waiter is woken by dropping this. That happens without the lock: a waker may drop the last clone of the store.
+/// A waiter is woken by using or dropping this. That happens without the lock: a waker may drop the last clone of the
+/// store.
 #[derive(Debug)]
 struct Waiter {
     /// What it has seen since it began to wait; unknown until it has looked. Other processes do not notify, so the
     /// session is compared with it.
     seen: Arc<OnceLock<FeedState>>,
-    woken: oneshot::Sender<()>,
+    woken: oneshot::Sender<Arc<[FeedItem]>>,
 }
 
 impl Waiter {
@@ -54,7 +55,10 @@ impl Waiters {
     }
 
     /// Adds a waiter, before it looks at the session: it stores what it sees, and waits until the receiver ends.
-    pub(crate) fn wait(&self, session: SessionKey) -> (Arc<OnceLock<FeedState>>, oneshot::Receiver<()>) {
+    pub(crate) fn wait(
+        &self,
+        session: SessionKey,
+    ) -> (Arc<OnceLock<FeedState>>, oneshot::Receiver<Arc<[FeedItem]>>) {
         let (seen, (woken, ended)) = (Arc::default(), oneshot::channel());
         let waiter = Waiter { seen: Arc::clone(&seen), woken };
         let mut waiting = self.lock();
@@ -67,11 +71,17 @@ impl Waiters {
         (seen, ended)
     }
 
-    /// Wakes the waiters of a log's session.
-    pub(crate) fn wake(&self, log: &ThreadKey) {
+    /// Wakes the waiters of a log's session and hands them the items that were appended.
+    pub(crate) fn wake(&self, log: &ThreadKey, appended: impl FnOnce() -> Vec<FeedItem>) {
         let mut waiting = self.lock();
         let woken = if waiting.sessions.is_empty() { None } else { waiting.sessions.remove(&log.session()) };
-        drop((waiting, woken));
+        drop(waiting);
+        let Some(woken) = woken else { return };
+        let appended: Arc<[FeedItem]> = appended().into();
+        for waiter in woken {
+            // It may be gone.
+            let _ = waiter.woken.send(Arc::clone(&appended));
+        }
     }
 
     /// Wakes the waiters of a session that have not seen its current state, or have not looked yet.

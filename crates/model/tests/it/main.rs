@@ -81,7 +81,17 @@ async fn hear(client: &Client, call: ModelCall) -> Heard {
         Some(Err(err)) => Err(err),
         other => panic!("the stream ended with {other:?}"),
     };
-    Heard { deltas: pieces.into_iter().map(Result::unwrap).collect(), end }
+    Heard { deltas: pieces.into_iter().map(Result::unwrap).flat_map(by_character).collect(), end }
+}
+
+/// Cuts text at every character: how much of it arrives in one piece is a matter of time.
+fn by_character(piece: Delta) -> Vec<Delta> {
+    let cut = |text: &str, make: fn(String) -> Delta| text.chars().map(|it| make(it.to_string())).collect();
+    match piece {
+        Delta::Text(text) if !text.is_empty() => cut(&text, Delta::Text),
+        Delta::Thinking(text) if !text.is_empty() => cut(&text, Delta::Thinking),
+        other => vec![other],
+    }
 }
 
 /// Asks a server that follows a script.

@@ -62,7 +62,7 @@ impl<S: Store, I: Interference> Log for Layered<S, I> {
         false feed(session: SessionKey, after: u64, max: usize) -> Vec<FeedItem>;
         false number_at(key: ThreadKey, seq: Seq) -> Option<u64>;
         false feed_end(session: SessionKey) -> u64;
-        false feed_changed(session: SessionKey, after: u64) -> ();
+        false feed_changed(session: SessionKey, after: u64) -> Arc<[FeedItem]>;
         false due(kind: DueKind, after: Option<ThreadKey>, max: usize) -> Vec<ThreadKey>;
     }
 }

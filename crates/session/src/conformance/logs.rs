@@ -162,6 +162,26 @@ pub async fn a_session_wakes_who_waits(open: Open) {
     assert!(matches!(missing, Err(StoreError::NotFound { what: "session", .. })), "{missing:?}");
 }
 
+/// Items that a waiter is handed are the ones that it would read.
+pub async fn a_waiter_is_handed_what_it_would_read(open: Open) {
+    let it = bare(&open).await;
+    let run = run(&it, None).await.expect("a run");
+    let long = "long ".repeat(4_000);
+    for said in [vec![said("one"), said(&long)], vec![said("two")]] {
+        let append = append_to(&it.head().await.state, Guard::Free, said);
+        for (key, append) in [(&it.key, append), (&run, records(&["x", "y"], Timestamp(5)))] {
+            let end = it.store.feed_end(it.session.clone()).await.expect("the store answers");
+            let (store, session) = (Arc::clone(&it.store), it.session.clone());
+            let waiting = tokio::spawn(async move { store.feed_changed(session, end).await });
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            it.store.append(key.clone(), append).await.expect("an append");
+            let handed = waiting.await.expect("it ends").expect("the store answers");
+            let read = it.store.feed(it.session.clone(), end, 10).await.expect("the store answers");
+            assert!(handed.is_empty() || handed[..] == read[..], "{handed:?} instead of {read:?}");
+        }
+    }
+}
+
 /// A log has the text that its writer saved last; a writer that was taken over saves nothing.
 pub async fn saved_text_is_replaced(open: Open) {
     let it = bare(&open).await;

@@ -468,7 +468,7 @@ impl Log for MemoryStore {
         })
     }
 
-    fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, ()> {
+    fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, Arc<[FeedItem]>> {
         Box::pin(async move {
             // Subscribed before looking: what is appended in between is not missed.
             let mut changes = self.changes.subscribe();
@@ -476,12 +476,12 @@ impl Log for MemoryStore {
                 let inner = self.lock();
                 inner.check_session(&session)?;
                 if inner.feed_end(&session) > after {
-                    return Ok(());
+                    return Ok(Arc::default());
                 }
             }
             // The sender lives as long as this store.
             let _ = changes.changed().await;
-            Ok(())
+            Ok(Arc::default())
         })
     }
 }

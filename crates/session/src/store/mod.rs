@@ -85,7 +85,10 @@ pub trait Log: std::fmt::Debug + Send + Sync + 'static {
     /// Waits until a session may have an item with a higher number than `after`, or until an unfinished text of it was
     /// saved. It may return early, and it returns immediately if there is such an item; callers read and wait again. A
     /// session that does not exist is [`StoreError::NotFound`].
-    fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, ()>;
+    ///
+    /// Returns items that were just appended, if the store has them at hand. They are the next ones to read if the first
+    /// of them has the next number; none does not mean that there are none.
+    fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, Arc<[FeedItem]>>;
 
     /// Waits until a thread or a run has grown beyond `after`; it returns immediately if it is already longer. That
     /// another process has deleted it may go unnoticed.
@@ -101,7 +104,7 @@ pub trait Log: std::fmt::Debug + Send + Sync + 'static {
                 match self.feed_changed(key.session(), number).await {
                     // It was deleted in between.
                     Err(StoreError::NotFound { .. }) => return Err(StoreError::no_thread(&key.thread)),
-                    changed => changed?,
+                    changed => drop(changed?),
                 }
             }
         })

@@ -11,12 +11,13 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_session::{StoreError, ThreadKey};
+use contexture_session::{FeedItem, StoreError, ThreadKey};
 use futures::channel::oneshot;
 use rusqlite::{Connection, ErrorCode};
 
 use super::checkpoint::Checkpoints;
 use super::identity::Identity;
+use crate::append::AppendItems;
 use crate::failure::{Failure, StorePath};
 use crate::migrate::VERSION;
 
@@ -31,13 +32,15 @@ pub(crate) struct Change<F> {
     pub(crate) is_held: bool,
     /// The log whose session's waiters must look again once it is made.
     pub(crate) touched: Option<ThreadKey>,
+    /// What it appends, for these waiters.
+    pub(crate) appended: Option<Arc<AppendItems>>,
 }
 
 impl<T, F: Fn(&Connection) -> Result<T, Failure>> Change<F> {
     /// Returns a change that `make` makes, inside a transaction. A refusal must come before the first write. It is
     /// called once more if the transaction it was part of did not go through.
     pub(crate) fn new(make: F) -> Self {
-        Self { make, is_small: false, is_lazy: false, is_held: false, touched: None }
+        Self { make, is_small: false, is_lazy: false, is_held: false, touched: None, appended: None }
     }
 }
 
@@ -56,6 +59,8 @@ pub(crate) trait Pending: Send {
     fn is_lazy(&self) -> bool;
     /// Returns the log whose session's waiters must look again, if the change was made.
     fn touched(&self) -> Option<&ThreadKey>;
+    /// Returns the numbered items that it has appended.
+    fn appended(&self) -> Vec<FeedItem>;
     /// Notes that it was not made.
     fn fail(&mut self, err: StoreError);
     /// Tells the outcome, after the commit.
@@ -100,6 +105,10 @@ impl<T: Send, F: Fn(&Connection) -> Result<T, Failure> + Send> Pending for Queue
 
     fn touched(&self) -> Option<&ThreadKey> {
         self.change.touched.as_ref().filter(|_| matches!(self.outcome, Some(Ok(_))))
+    }
+
+    fn appended(&self) -> Vec<FeedItem> {
+        self.change.appended.as_deref().map(AppendItems::numbered).unwrap_or_default()
     }
 
     fn fail(&mut self, err: StoreError) {

@@ -212,7 +212,7 @@ impl WriterShared {
     /// Sends the outcome of a change to its waiters. Never with the lock held: they may write next.
     fn answer(&self, change: Box<dyn Pending>) {
         if let Some(log) = change.touched() {
-            self.waiters.wake(log);
+            self.waiters.wake(log, || change.appended());
         }
         change.answer(&self.place);
     }

@@ -45,7 +45,7 @@ pub(super) fn turn_frame(
         // The token of an approval is sent to the client of the turn only.
         approval.remove("token");
     }
-    frame(frames, id, value["type"].as_str().unwrap_or_default(), &Ok(value.to_string()));
+    frame(frames, id, value["type"].as_str().unwrap_or_default(), &serde_json::to_string(&value));
 }
 
 /// Adds an event of a run.

@@ -19,7 +19,7 @@ use axum::response::{IntoResponse, Response};
 use contexture_agent::{ends_turn, is_answer};
 use contexture_history::Timestamp;
 use contexture_model::COLLECT;
-use contexture_session::{SessionKey, Span, StoreError, ThreadId, ThreadKey, UnfinishedText};
+use contexture_session::{FeedItem, SessionKey, Span, StoreError, ThreadId, ThreadKey, UnfinishedText};
 use futures::future::BoxFuture;
 use futures::stream;
 use tokio::sync::Notify;
@@ -59,7 +59,7 @@ pub(crate) struct Follow {
     /// is collected. Text after a pause does not wait, nor does anything that is in the log.
     more_text_at: Instant,
     /// Completes when the log may have grown.
-    changed: Option<BoxFuture<'static, Result<(), StoreError>>>,
+    changed: Option<BoxFuture<'static, Result<Arc<[FeedItem]>, StoreError>>>,
     /// Whether the log may have more, or text may have been saved elsewhere.
     is_stale: bool,
     /// When to look once more, whatever happens.
@@ -170,13 +170,18 @@ impl Follow {
             self.follower.is_at_end();
         }
         self.changed = None;
-        for item in &page {
+        self.take(&page).await;
+        Ok(())
+    }
+
+    /// Tells items of the log.
+    async fn take(&mut self, items: &[FeedItem]) {
+        for item in items {
             self.scope.see(item);
             for told in self.follower.take(item) {
                 self.tell(told).await;
             }
         }
-        Ok(())
     }
 
     /// Tells the answers that grow on this instance, and returns their threads.
@@ -247,8 +252,14 @@ impl Follow {
             grown = changed => {
                 self.changed = None;
                 self.look_again = self.scope.may_run_elsewhere().then(|| Instant::now() + LOOK_AGAIN);
-                if grown.is_err() {
-                    tokio::time::sleep(PAUSE).await;
+                match grown {
+                    // Nothing lies between them and what was told: the log need not be read.
+                    Ok(items) if items.first().is_some_and(|it| it.number == self.follower.number() + 1) => {
+                        self.take(&items).await;
+                        return ControlFlow::Continue(());
+                    }
+                    Ok(_) => {}
+                    Err(_) => tokio::time::sleep(PAUSE).await,
                 }
             }
             () = self.scope.settled() => {}
