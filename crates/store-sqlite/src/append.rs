@@ -101,6 +101,8 @@ impl AppendItems {
         let state = self.append.state.as_ref();
         let count = self.append.items.len() as u64;
         let end = log.end.plus(count);
+        let needs_writer =
+            state.map_or(log.needs_writer, |it| it.needs_writer) || self.append.guard == Guard::Call;
         // The row of the main thread counts the numbers of its session.
         let n_own = if log.kind == LogKind::Main { count } else { 0 };
         let values = params![
@@ -113,13 +115,12 @@ impl AppendItems {
             state.map(|it| to_sql(it.turns)),
             state.map(|it| &it.json),
             to_sql(n_own),
+            needs_writer,
         ];
         let numbered: i64 = conn.prepare_cached(SET_LOG)?.query_row(values, |row| row.get(0))?;
         // What most appends leave as it is has a statement of its own: it has an index.
-        let needs_writer =
-            state.map_or(log.needs_writer, |it| it.needs_writer) || self.append.guard == Guard::Call;
-        if needs_writer != log.needs_writer {
-            conn.prepare_cached(SET_NEED)?.execute(params![log.no, needs_writer])?;
+        if needs_writer && !log.is_listed {
+            conn.prepare_cached(LIST)?.execute([log.no])?;
         }
         if log.kind == LogKind::Journal && log.oldest.is_none() {
             let oldest = self.append.items.first().map(|it| it.at.0);
@@ -135,9 +136,9 @@ impl AppendItems {
 pub(crate) const LANDED: &str =
     "SELECT first, count, number, nonce FROM commits WHERE log = ?1 AND first > ?2 ORDER BY first";
 pub(crate) const SET_LOG: &str = r#"UPDATE logs SET "end" = ?2, updated = max(updated, ?3), owner = ?4, fence = ?5,
-    until = ?6, turns = coalesce(?7, turns), state = coalesce(?8, state), numbered = numbered + ?9 WHERE no = ?1
-    RETURNING numbered"#;
-const SET_NEED: &str = "UPDATE logs SET needs_writer = ?2 WHERE no = ?1";
+    until = ?6, turns = coalesce(?7, turns), state = coalesce(?8, state), numbered = numbered + ?9, needs_writer = ?10
+    WHERE no = ?1 RETURNING numbered"#;
+const LIST: &str = "UPDATE logs SET is_listed = 1 WHERE no = ?1";
 pub(crate) const SET_OLDEST: &str = "UPDATE logs SET oldest = ?2 WHERE no = ?1";
 pub(crate) const TAKE_NUMBERS: &str =
     "UPDATE logs SET numbered = numbered + ?2 WHERE session = ?1 AND kind = 'main' RETURNING numbered";

@@ -68,7 +68,8 @@ pub(crate) fn find_session(conn: &Connection, tenant: &str, name: &str) -> rusql
 
 pub(crate) fn insert_log(conn: &Connection, session: i64, log: &NewLog) -> rusqlite::Result<i64> {
     let sql = r#"INSERT INTO logs (session, tenant, name, kind, label, base_thread, base_seq, start_key, created, updated,
-                 "end", turns, needs_writer, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"#;
+                 "end", turns, needs_writer, is_listed, state)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14)"#;
     conn.prepare_cached(sql)?.insert(params![
         session,
         log.session.tenant.as_str(),

@@ -21,11 +21,13 @@ pub(crate) struct CurrentLog {
     pub(crate) end: Seq,
     pub(crate) lease: LeaseRow,
     pub(crate) needs_writer: bool,
+    /// Whether it is among those that are searched for lost writers.
+    pub(crate) is_listed: bool,
     pub(crate) oldest: Option<Timestamp>,
 }
 
-pub(crate) const FIND_LOG: &str = r#"SELECT no, session, kind, "end", owner, fence, until, needs_writer, oldest FROM logs
-    WHERE tenant = ?1 AND name = ?2"#;
+pub(crate) const FIND_LOG: &str = r#"SELECT no, session, kind, "end", owner, fence, until, needs_writer, oldest,
+    is_listed FROM logs WHERE tenant = ?1 AND name = ?2"#;
 
 pub(crate) fn find(conn: &Connection, key: &ThreadKey) -> Result<CurrentLog, Failure> {
     find_opt(conn, key)?.ok_or_else(|| StoreError::no_thread(&key.thread).into())
@@ -41,6 +43,7 @@ pub(crate) fn find_opt(conn: &Connection, key: &ThreadKey) -> rusqlite::Result<O
             lease: lease(row, 4)?,
             needs_writer: row.get(7)?,
             oldest: row.get::<_, Option<i64>>(8)?.map(Timestamp),
+            is_listed: row.get(9)?,
         })
     };
     let mut statement = conn.prepare_cached(FIND_LOG)?;

@@ -8,12 +8,13 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::failure::{Failure, StorePath};
 
 /// One script for each version, in order. A script is never changed once it was released.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("schema/0001_threads.sql"),
     include_str!("schema/0002_search.sql"),
     include_str!("schema/0003_records.sql"),
     include_str!("schema/0004_one_log.sql"),
     include_str!("schema/0005_sources.sql"),
+    include_str!("schema/0006_listed.sql"),
 ];
 
 /// The version of the schema that this program writes.

@@ -188,20 +188,35 @@ impl Log for SqliteStore {
     }
 
     reads! { cx, conn;
-        head(key: ThreadKey) -> Option<LogHead>, Size::Small, head::head(conn, &key, cx.time.now());
+        head(key: ThreadKey) -> Option<LogHead>, Size::Single, head::head(conn, &key, cx.time.now());
         read(key: ThreadKey, span: Span) -> Vec<Item>, read::size_of(&span),
             read::read(conn, &cx.place, &key, &span);
         turn_with_key(key: ThreadKey, idempotency_key: String) -> Option<KeyedTurn>, Size::Small,
             head::turn_with_key(conn, &key, &idempotency_key);
-        saved(session: SessionKey) -> Vec<(ThreadId, UnfinishedText)>, Size::Small,
+        saved(session: SessionKey) -> Vec<(ThreadId, UnfinishedText)>, Size::Single,
             unfinished::saved(conn, &cx.place, &session);
         feed(session: SessionKey, after: u64, max: usize) -> Vec<FeedItem>, size_of(max),
             feed::feed(conn, &cx.place, &session, after, max);
-        number_at(key: ThreadKey, seq: Seq) -> Option<u64>, Size::Small, Ok(feed::number_at(conn, &key, seq)?);
-        feed_end(session: SessionKey) -> u64, Size::Small,
+        number_at(key: ThreadKey, seq: Seq) -> Option<u64>, Size::Single, Ok(feed::number_at(conn, &key, seq)?);
+        feed_end(session: SessionKey) -> u64, Size::Single,
             Ok(feed::feed_end(conn, &session)?.map_or(0, |(_, end)| end));
-        due(kind: DueKind, after: Option<ThreadKey>, max: usize) -> Vec<ThreadKey>, size_of(max),
-            due::due(conn, kind, after.as_ref(), cx.time.now(), max);
+    }
+
+    fn due(&self, kind: DueKind, after: Option<ThreadKey>, max: usize) -> StoreFuture<'_, Vec<ThreadKey>> {
+        let now = self.inner.cx.time.now();
+        let find = move |conn: &Connection| {
+            Ok((due::due(conn, kind, after.as_ref(), now, max)?, due::has_resting(conn, now)?))
+        };
+        Box::pin(async move {
+            let (found, has_resting) = self.readers()?.ask(Size::Large, find).await?;
+            if has_resting {
+                let unlist = move |conn: &Connection| due::unlist(conn, now);
+                let change = || Ok(Change { is_lazy: true, ..Change::new(unlist) });
+                // A list that stays too long costs time, and nothing else.
+                let _ = self.writer()?.make(change).await;
+            }
+            Ok(found)
+        })
     }
 
     fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, Arc<[FeedItem]>> {
@@ -210,7 +225,7 @@ impl Log for SqliteStore {
             let (seen, woken) = self.inner.waiters.wait(session.clone());
             let missing = StoreError::no_session(&session.session);
             let query = move |conn: &Connection| Ok(feed::feed_state(conn, &session)?);
-            let state = self.readers()?.ask(Size::Small, query).await?.ok_or(missing)?;
+            let state = self.readers()?.ask(Size::Single, query).await?.ok_or(missing)?;
             if state.end > after {
                 return Ok(Arc::default());
             }
@@ -268,7 +283,7 @@ impl Documents for SqliteStore {
     }
 
     reads! { cx, conn;
-        document(key: DocumentKey) -> Option<Document>, Size::Small, documents::document(conn, &key);
+        document(key: DocumentKey) -> Option<Document>, Size::Single, documents::document(conn, &key);
         list(kind: String, after: Option<DocumentKey>, max: usize) -> Vec<Document>, size_of(max),
             documents::list(conn, &kind, after.as_ref(), max);
     }

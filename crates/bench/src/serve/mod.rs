@@ -55,7 +55,7 @@ pub fn serve(config: &ServeConfig) -> Result<Value, Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let times = Times::default();
-        let model = MockModel::with_responder(Echo { times: times.clone(), pause: config.pause }).await;
+        let model = MockModel::with_responder(Echo::new(times.clone(), config.pause)).await;
         let scratch = Scratch::new(&config.scratch)?;
         write_project(&scratch.0, model.url())?;
         let process = Process::start(&config.program, &scratch.0)?;

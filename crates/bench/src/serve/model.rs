@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use contexture::message::{Answer, Delta};
-use contexture::wire::Dialect;
+use contexture::wire::{Dialect, StreamEncoder, Target};
 use contexture_mockmodel::{Received, Reply, Responder};
 use serde_json::Value;
 
@@ -37,9 +37,37 @@ impl Times {
 /// Repeats the question, so that a piece in the wrong stream is detected.
 #[derive(Debug)]
 pub(super) struct Echo {
-    pub(super) times: Times,
+    times: Times,
     /// How long it waits between pieces.
-    pub(super) pause: Duration,
+    pause: Duration,
+    /// The stream of an answer, cut where its pieces belong. It is encoded once: model and server share the processors.
+    between: Vec<String>,
+}
+
+/// The place of a piece in an encoded stream.
+const PIECE: &str = "%%";
+
+impl Echo {
+    pub(super) fn new(times: Times, pause: Duration) -> Self {
+        let whole = Answer::text(PIECE.repeat(N_PIECES));
+        let pieces = (0..N_PIECES).map(|_| Delta::Text(PIECE.to_owned()));
+        let deltas: Vec<Delta> = pieces.chain([Delta::Done(Box::new(whole))]).collect();
+        let target = Target { stream: true, ..Target::new(Dialect::Openai, "mock", "mock-1") };
+        let mut encoder = StreamEncoder::new(&target);
+        let stream: String = deltas.iter().flat_map(|it| encoder.push(it)).map(|it| it.to_sse()).collect();
+        Self { times, pause, between: stream.split(PIECE).map(str::to_owned).collect() }
+    }
+
+    /// Returns the stream of an answer.
+    fn stream(&self, asked: &str) -> String {
+        let pieces = pieces(asked).into_iter().map(|it| serde_json::to_string(&it).unwrap_or_default());
+        let mut stream = String::new();
+        for (before, piece) in self.between.iter().zip(pieces.chain([String::new()])) {
+            stream += before;
+            stream += piece.trim_matches('"');
+        }
+        stream
+    }
 }
 
 /// Returns the pieces that the model answers with.
@@ -55,12 +83,8 @@ fn asked(request: &Received) -> String {
 
 impl Responder for Echo {
     fn reply(&self, request: &Received) -> Reply {
-        let pieces = pieces(&asked(request));
-        let whole = Answer::text(pieces.concat());
-        let deltas: Vec<Delta> =
-            pieces.into_iter().map(Delta::Text).chain([Delta::Done(Box::new(whole))]).collect();
         match request.body["stream"] == Value::Bool(true) {
-            true => Reply::deltas(Dialect::Openai, &deltas).event_by_event().every(self.pause),
+            true => Reply::events(self.stream(&asked(request))).event_by_event().every(self.pause),
             false => Reply::status(400).text("only streaming is supported"),
         }
     }

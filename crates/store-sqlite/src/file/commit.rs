@@ -185,15 +185,8 @@ impl File {
         Ok(())
     }
 
-    /// Answers a question, without waiting for another process.
-    pub(crate) fn read<T>(
-        &self,
-        query: impl FnOnce(&Connection) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        self.without_waiting(|| in_transaction(&self.conn, query))
-    }
-
-    fn without_waiting<T>(&self, work: impl FnOnce() -> T) -> T {
+    /// Does something without waiting for another process.
+    pub(crate) fn without_waiting<T>(&self, work: impl FnOnce() -> T) -> T {
         // Setting this number never fails.
         let _ = self.conn.busy_timeout(Duration::ZERO);
         let done = work();

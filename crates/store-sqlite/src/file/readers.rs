@@ -37,6 +37,8 @@ pub(crate) struct Readers {
 /// How much a question reads at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
+    /// A few rows, with one statement: it needs no transaction to see a consistent file.
+    Single,
     /// Only a few rows.
     Small,
     /// Any number of rows.
@@ -80,8 +82,8 @@ impl Readers {
     ) -> Result<T, StoreError> {
         let operation = self.latency.begin();
         // A small one takes less than the way to another thread and back.
-        let can_run_inline = size == Size::Small && operation.is_quick();
-        let answer = match can_run_inline.then(|| self.answer_inline(&query)).flatten() {
+        let can_run_inline = size != Size::Large && operation.is_quick();
+        let answer = match can_run_inline.then(|| self.answer_inline(size, &query)).flatten() {
             Some(answer) => answer,
             None => self.queue(size, query).await?,
         };
@@ -91,14 +93,15 @@ impl Readers {
     /// Answers on this thread; `None` if the connection or the file is busy.
     fn answer_inline<T>(
         &self,
+        size: Size,
         query: impl Fn(&Connection) -> Result<T, Failure>,
     ) -> Option<Result<T, Failure>> {
         let since = Instant::now();
         let answer = match self.file.try_lock() {
-            Some(file) => file.read(query),
+            Some(file) => file.without_waiting(|| consistently(&file.conn, size, query)),
             None => match self.inline_conn.try_lock() {
-                Ok(conn) => in_transaction(&conn, query),
-                Err(TryLockError::Poisoned(conn)) => in_transaction(&conn.into_inner(), query),
+                Ok(conn) => consistently(&conn, size, query),
+                Err(TryLockError::Poisoned(conn)) => consistently(&conn.into_inner(), size, query),
                 Err(TryLockError::WouldBlock) => return None,
             },
         };
@@ -116,17 +119,26 @@ impl Readers {
         let query = move |conn: &Connection| {
             if !reply.is_canceled() {
                 let since = Instant::now();
-                let answer = in_transaction(conn, query);
-                let _ = reply.send((answer, since.elapsed()));
+                let _ = reply.send((consistently(conn, size, query), since.elapsed()));
             }
         };
         self.queue.send(Box::new(query)).map_err(|_| self.place.gone())?;
         let (answer, took) = answer.await.map_err(|_| self.place.gone())?;
-        if size == Size::Small {
+        if size != Size::Large {
             self.latency.took(took);
         }
         Ok(answer)
     }
+}
+
+/// Answers a question so that it sees a consistent file.
+fn consistently<T>(
+    conn: &Connection,
+    size: Size,
+    query: impl FnOnce(&Connection) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    // A transaction that a panic left open is ended first.
+    if size == Size::Single && conn.is_autocommit() { query(conn) } else { in_transaction(conn, query) }
 }
 
 fn is_busy<T>(answer: &Result<T, Failure>) -> bool {

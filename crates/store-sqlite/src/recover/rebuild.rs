@@ -197,7 +197,8 @@ impl Salvage {
 
 fn set_state(conn: &Connection, log: &DamagedLog, state: &LogState) -> rusqlite::Result<()> {
     let sql =
-        "UPDATE logs SET turns = ?2, updated = max(updated, ?3), needs_writer = ?4, state = ?5 WHERE no = ?1";
+        "UPDATE logs SET turns = ?2, updated = max(updated, ?3), needs_writer = ?4, is_listed = ?4, state = ?5
+    WHERE no = ?1";
     let values = params![log.no, to_sql(state.turns), state.updated.0, state.needs_writer, state.json];
     conn.execute(sql, values).map(drop)
 }

@@ -8,6 +8,7 @@ mod damage;
 mod deleting;
 mod journals;
 mod legacy;
+mod listed;
 mod opening;
 mod searching;
 mod support;

@@ -49,7 +49,7 @@ fn a_newer_file_is_refused() {
     drop(place.open());
     assert_eq!(
         refused(&place, "PRAGMA journal_mode = DELETE; PRAGMA user_version = 99"),
-        "FILE has schema version 99, this program knows versions up to 5"
+        "FILE has schema version 99, this program knows versions up to 6"
     );
 }
 
