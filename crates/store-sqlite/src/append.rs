@@ -50,7 +50,9 @@ impl AppendItems {
         let touched = Some(key.clone()).filter(|it| !it.thread.is_journal());
         let it = Arc::new(Self { key, append, rows, archived, cx, number: AtomicU64::default() });
         let is_held = is_lazy && touched.is_none();
-        let appended = touched.is_some().then(|| Arc::clone(&it));
+        let done = Arc::clone(&it);
+        let appended: Box<dyn Fn() -> Vec<FeedItem> + Send> = Box::new(move || done.numbered());
+        let appended = Some(appended).filter(|_| touched.is_some());
         let make = move |conn: &Connection| {
             it.make(conn).inspect(|done| it.number.store(done.number, Ordering::Relaxed))
         };
@@ -58,7 +60,7 @@ impl AppendItems {
     }
 
     /// Returns its items with their numbers, once it is made.
-    pub(crate) fn numbered(&self) -> Vec<FeedItem> {
+    fn numbered(&self) -> Vec<FeedItem> {
         let last = self.number.load(Ordering::Relaxed);
         let first = last.checked_sub(self.append.items.len() as u64).map(|it| it + 1);
         // Without an expected end, the positions of the items were not known before.

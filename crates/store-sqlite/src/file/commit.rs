@@ -17,7 +17,6 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::checkpoint::Checkpoints;
 use super::identity::Identity;
-use crate::append::AppendItems;
 use crate::failure::{Failure, StorePath};
 use crate::migrate::VERSION;
 
@@ -32,8 +31,8 @@ pub(crate) struct Change<F> {
     pub(crate) is_held: bool,
     /// The log whose session's waiters must look again once it is made.
     pub(crate) touched: Option<ThreadKey>,
-    /// What it appends, for these waiters.
-    pub(crate) appended: Option<Arc<AppendItems>>,
+    /// Returns what it has appended, for these waiters.
+    pub(crate) appended: Option<Box<dyn Fn() -> Vec<FeedItem> + Send>>,
 }
 
 impl<T, F: Fn(&Connection) -> Result<T, Failure>> Change<F> {
@@ -108,7 +107,7 @@ impl<T: Send, F: Fn(&Connection) -> Result<T, Failure> + Send> Pending for Queue
     }
 
     fn appended(&self) -> Vec<FeedItem> {
-        self.change.appended.as_deref().map(AppendItems::numbered).unwrap_or_default()
+        self.change.appended.as_ref().map(|it| it()).unwrap_or_default()
     }
 
     fn fail(&mut self, err: StoreError) {
