@@ -22,7 +22,8 @@ usage:
   contexture-bench JOB N             run a job, print one line of JSON
   contexture-bench floor JOB N       run its floor
   contexture-bench compare [--json]  run all jobs and floors in turns, print a table
-  contexture-bench serve N [TURNS]   let N sessions run TURNS turns together (default 5000) over HTTP, print one line of JSON
+  contexture-bench serve N [TURNS [OTHERS]]   let N sessions run TURNS turns together (default 5000) over HTTP, in a
+                                     store with OTHERS more sessions (default 0), print one line of JSON
   contexture-bench recall N           what auto recall over N records and core memory add to a pass
   contexture-bench quality [FOLDER]  measure search on the public sets in a folder (default ../shared/data), beside FTS5
   contexture-bench knowledge N       index about N chunks on SQLite and search them, beside FTS5
@@ -79,8 +80,9 @@ fn main() -> ExitCode {
         ["flow", n] => flow(n),
         ["waiting-runs", n] => waiting_runs(n, None),
         ["waiting-runs", n, "sqlite"] => waiting_runs(n, Some(&store_place())),
-        ["serve", n] => serve(n, None),
-        ["serve", n, turns] => serve(n, Some(turns)),
+        ["serve", n] => serve(n, "5000", "0"),
+        ["serve", n, turns] => serve(n, turns, "0"),
+        ["serve", n, turns, others] => serve(n, turns, others),
         // The server of `serve`, which it starts itself.
         ["instance", folder] => {
             instance(Path::new(folder), store_place().url.as_deref(), std::io::stdin(), std::io::stdout())
@@ -207,17 +209,18 @@ fn waiting_runs(n: &str, place: Option<&StorePlace>) -> Result<(), Box<dyn Error
 }
 
 /// Lets many sessions talk to a server at once.
-fn serve(n: &str, turns: Option<&str>) -> Result<(), Box<dyn Error>> {
+fn serve(n: &str, turns: &str, others: &str) -> Result<(), Box<dyn Error>> {
     let number = |text: &str, what: &str| -> Result<usize, Box<dyn Error>> {
         text.parse().map_err(|_| format!("`{text}` is not a number of {what}").into())
     };
     let pause = env::var("CONTEXTURE_BENCH_PIECE_MS").ok().and_then(|it| it.trim().parse().ok());
     let config = ServeConfig {
         sessions: number(n, "sessions")?,
-        turns: number(turns.unwrap_or("5000"), "turns")?,
+        turns: number(turns, "turns")?,
+        others: number(others, "sessions")?,
         pause: Duration::from_millis(pause.unwrap_or(5)),
         program: env::var_os("CONTEXTURE_BENCH_SERVER").map_or_else(env::current_exe, |it| Ok(it.into()))?,
-        scratch: store_place().scratch,
+        place: store_place(),
     };
     let report = contexture_bench::serve::serve(&config)?;
     println!("{report}");

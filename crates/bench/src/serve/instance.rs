@@ -37,13 +37,7 @@ pub fn instance(
 
 async fn server(folder: &Path, url: Option<&str>) -> Result<Server, Box<dyn Error>> {
     let project = Project::open(folder).map_err(|err| format!("{:?}", err.faults))?;
-    let (store, documents, sources) = match url {
-        Some(url) => parts(PostgresStore::connect(url, PostgresConfig::default()).await?),
-        None => {
-            let config = SqliteConfig::new(Arc::new(SystemTime));
-            parts(SqliteStore::open(folder.join("contexture.db"), config)?)
-        }
-    };
+    let (store, documents, sources) = open_store(folder, url).await?;
     let sessions = Sessions::new(
         store,
         session_ports(None),
@@ -53,9 +47,21 @@ async fn server(folder: &Path, url: Option<&str>) -> Result<Server, Box<dyn Erro
     Ok(Server::new(Parts { project, agent: agent_maker(), sessions, documents, sources, time, names })?)
 }
 
-fn parts<S: Store + Documents + SourceIndex>(
-    store: S,
-) -> (Arc<dyn Store>, Arc<dyn Documents>, Arc<dyn SourceIndex>) {
+/// A store under each of its contracts.
+type OpenStore = (Arc<dyn Store>, Arc<dyn Documents>, Arc<dyn SourceIndex>);
+
+/// Opens a database, or the file in a folder.
+pub(super) async fn open_store(folder: &Path, url: Option<&str>) -> Result<OpenStore, Box<dyn Error>> {
+    Ok(match url {
+        Some(url) => parts(PostgresStore::connect(url, PostgresConfig::default()).await?),
+        None => {
+            let config = SqliteConfig::new(Arc::new(SystemTime));
+            parts(SqliteStore::open(folder.join("contexture.db"), config)?)
+        }
+    })
+}
+
+fn parts<S: Store + Documents + SourceIndex>(store: S) -> OpenStore {
     let store = Arc::new(store);
     (Arc::clone(&store) as Arc<dyn Store>, Arc::clone(&store) as Arc<dyn Documents>, store)
 }

@@ -9,6 +9,7 @@ mod client;
 mod frames;
 mod instance;
 mod model;
+mod others;
 mod process;
 mod tally;
 
@@ -28,6 +29,7 @@ use model::{Echo, Times};
 use process::Process;
 use tally::Tally;
 
+use crate::data::StorePlace;
 use crate::jobs::store::Scratch;
 
 /// One in this many sessions is followed.
@@ -46,8 +48,10 @@ pub struct ServeConfig {
     pub pause: Duration,
     /// This program, or another build of it, whose command `instance` is the server.
     pub program: PathBuf,
-    /// The folder of the store.
-    pub scratch: PathBuf,
+    /// The folder of the store, or the database.
+    pub place: StorePlace,
+    /// How many other sessions are in the store.
+    pub others: usize,
 }
 
 /// Runs the load and returns its figures.
@@ -56,8 +60,11 @@ pub fn serve(config: &ServeConfig) -> Result<Value, Box<dyn Error>> {
     runtime.block_on(async {
         let times = Times::default();
         let model = MockModel::with_responder(Echo::new(times.clone(), config.pause)).await;
-        let scratch = Scratch::new(&config.scratch)?;
+        let scratch = Scratch::new(&config.place.scratch)?;
         write_project(&scratch.0, model.url())?;
+        if config.others > 0 {
+            others::add_others(&scratch.0, config.place.url.as_deref(), config.others).await?;
+        }
         let process = Process::start(&config.program, &scratch.0)?;
         let http = contexture::model::http_client(Vec::new(), None)?;
         let user = User {
