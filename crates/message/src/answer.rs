@@ -165,7 +165,7 @@ pub enum Delta {
     Text(String),
     /// A citation of the text part that is being received. Its span counts from the start of that part.
     Citation(Citation),
-    /// More readable thinking.
+    /// More readable thinking. An empty piece starts a new part.
     Thinking(String),
     /// The start of a tool call.
     Call {

@@ -83,8 +83,8 @@ impl From<ModelError> for Failure {
     }
 }
 
-/// How many pieces are collected at most. A model that is faster than we are must not keep its answer from
-/// clients, nor other work from this thread.
+/// How many events are collected at most. A model that is faster than we are must not keep its answer from clients, nor
+/// other work from this thread.
 const MAX_TOGETHER: usize = 32;
 /// How long the pieces of a fast model are collected after the first: no longer than a display shows a frame.
 pub const COLLECT: Duration = Duration::from_millis(16);
@@ -320,16 +320,18 @@ async fn read(events: &mut Events, decoder: &mut StreamDecoder) -> Result<Vec<De
     }
 }
 
-/// Adds pieces to those that were collected. Text that continues the last one becomes a part of it: whatever is done
-/// for each piece is then done once.
+/// Adds pieces to those that were collected. Text and thinking that continue the last piece become a part of it:
+/// whatever is done for each piece is then done once.
 fn join(collected: &mut VecDeque<Delta>, more: Vec<Delta>) {
     for piece in more {
         match (collected.back_mut(), piece) {
             // An empty piece starts a new part.
-            (Some(Delta::Text(text)), Delta::Text(more)) if !text.is_empty() && !more.is_empty() => {
+            (Some(Delta::Text(text)), Delta::Text(more))
+            | (Some(Delta::Thinking(text)), Delta::Thinking(more))
+                if !text.is_empty() && !more.is_empty() =>
+            {
                 text.push_str(&more);
             }
-            (Some(Delta::Thinking(text)), Delta::Thinking(more)) => text.push_str(&more),
             (_, piece) => collected.push_back(piece),
         }
     }
@@ -414,4 +416,24 @@ fn provider_error(err: ProviderError) -> ModelError {
         None => err.message,
     };
     ModelError::new(kind, message).with_code(err.code)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use contexture_message::Delta;
+
+    use super::join;
+
+    #[test]
+    fn an_empty_piece_keeps_parts_apart() {
+        let (text, thinking) =
+            (|it: &str| Delta::Text(it.to_owned()), |it: &str| Delta::Thinking(it.to_owned()));
+        let mut collected = VecDeque::from([thinking("a")]);
+        join(&mut collected, vec![thinking("b"), thinking(""), thinking("c"), thinking("d")]);
+        join(&mut collected, vec![text("e"), text("f"), text(""), text("g")]);
+        let expected = [thinking("ab"), thinking(""), thinking("cd"), text("ef"), text(""), text("g")];
+        assert_eq!(collected, expected);
+    }
 }

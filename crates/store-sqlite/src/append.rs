@@ -1,7 +1,6 @@
 //! Appends.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use contexture_history::{Item, Seq, Timestamp};
 use contexture_session::codec;
@@ -18,9 +17,12 @@ use crate::file::commit::Change;
 use crate::head::{CurrentLog, find};
 use crate::numbers::{from_sql, seq, to_sql};
 use crate::rows::{LogRows, Place, insert_rows};
+use crate::waiters::NewItems;
 
 /// Appends of more rows are left to the thread that writes.
 const SMALL: usize = 4;
+/// Appends of more items are not handed to waiters.
+const MAX_HANDED: usize = 128;
 
 /// An append with its rows written out, ready for the file.
 #[derive(Debug)]
@@ -31,8 +33,8 @@ pub(crate) struct AppendItems {
     /// The ranges archived by its summaries.
     archived: Vec<(Seq, Seq)>,
     cx: Context,
-    /// The number of its last item once it is made; 0 if its items have no numbers.
-    number: AtomicU64,
+    /// The session of its items and the number of the last one, once it is made; nothing if they have no numbers.
+    numbered: Mutex<Option<(i64, u64)>>,
 }
 
 impl AppendItems {
@@ -48,26 +50,29 @@ impl AppendItems {
         let (is_small, is_lazy) = (rows.len() <= SMALL && archived.is_empty(), append.lazy);
         // Events never include a journal, so it has no waiters.
         let touched = Some(key.clone()).filter(|it| !it.thread.is_journal());
-        let it = Arc::new(Self { key, append, rows, archived, cx, number: AtomicU64::default() });
+        let it = Arc::new(Self { key, append, rows, archived, cx, numbered: Mutex::default() });
         let is_held = is_lazy && touched.is_none();
         let done = Arc::clone(&it);
-        let appended: Box<dyn Fn() -> Vec<FeedItem> + Send> = Box::new(move || done.numbered());
-        let appended = Some(appended).filter(|_| touched.is_some());
-        let make = move |conn: &Connection| {
-            it.make(conn).inspect(|done| it.number.store(done.number, Ordering::Relaxed))
-        };
-        Ok(Change { is_small, is_lazy, is_held, touched, appended, ..Change::new(make) })
+        let appended: Box<dyn Fn() -> Option<NewItems> + Send> = Box::new(move || done.new_items());
+        let make = move |conn: &Connection| it.make(conn);
+        Ok(Change { is_small, is_lazy, is_held, touched, appended: Some(appended), ..Change::new(make) })
     }
 
-    /// Returns its items with their numbers, once it is made.
-    fn numbered(&self) -> Vec<FeedItem> {
-        let last = self.number.load(Ordering::Relaxed);
-        let first = last.checked_sub(self.append.items.len() as u64).map(|it| it + 1);
+    /// Returns its items with their numbers, once it is made. Many items are better read page by page.
+    fn new_items(&self) -> Option<NewItems> {
+        let (session, last) = (*self.numbered.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let Append { items, expected, .. } = &self.append;
         // Without an expected end, the positions of the items were not known before.
-        let Some(first) = first.filter(|_| self.append.expected.is_some()) else { return Vec::new() };
-        let items = self.append.items.iter().cloned();
-        let thread = &self.key.thread;
-        (first..).zip(items).map(|(number, item)| FeedItem { number, thread: thread.clone(), item }).collect()
+        if expected.is_none() || items.len() > MAX_HANDED {
+            return None;
+        }
+        let first = (last + 1).checked_sub(items.len() as u64)?;
+        let numbered = (first..).zip(items).map(|(number, item)| FeedItem {
+            number,
+            thread: self.key.thread.clone(),
+            item: item.clone(),
+        });
+        Some(NewItems { session, items: numbered.collect() })
     }
 
     /// Returns the result of this append, if it was made before.
@@ -170,6 +175,8 @@ impl AppendItems {
         let rows = LogRows { conn, place: &self.cx.place, key: &self.key, log: log.no, end };
         index(&rows, &self.archived)?;
         let number = numbered.map_or(0, |(_, last)| last + count);
+        let numbered = numbered.map(|(session, _)| (session, number));
+        *self.numbered.lock().unwrap_or_else(PoisonError::into_inner) = numbered;
         Ok(Appended { end, fence: lease.fence_of(&self.append.guard), number })
     }
 }

@@ -20,12 +20,13 @@ pub(crate) const DUE_RUNS: &str =
     AND kind = 'run' AND (owner IS NULL OR until <= ?1) AND (tenant, name) > (?2, ?3)
     ORDER BY tenant, name LIMIT ?4";
 
-/// Whether listed logs are at rest.
+/// Whether any listed log has needed no writer for a while.
 pub(crate) const HAS_RESTING: &str = "SELECT EXISTS (SELECT 1 FROM logs INDEXED BY logs_due
     WHERE is_listed = 1 AND needs_writer = 0 AND updated < ?1)";
-/// A transaction must not take long.
 pub(crate) const UNLIST: &str = "UPDATE logs SET is_listed = 0 WHERE no IN (
-    SELECT no FROM logs INDEXED BY logs_due WHERE is_listed = 1 AND needs_writer = 0 AND updated < ?1 LIMIT 500)";
+    SELECT no FROM logs INDEXED BY logs_due WHERE is_listed = 1 AND needs_writer = 0 AND updated < ?1 LIMIT ?2)";
+/// How many logs one transaction takes off the list: it must not take long.
+pub(crate) const UNLISTED_AT_ONCE: usize = 500;
 /// How long a log that needs no writer stays listed, in milliseconds: conversations go on for a while, and a log that
 /// stays on the list costs no page.
 const REST: i64 = 20_000;
@@ -35,10 +36,10 @@ pub(crate) fn has_resting(conn: &Connection, now: Timestamp) -> Result<bool, Fai
     Ok(conn.prepare_cached(HAS_RESTING)?.query_row([now.0.saturating_sub(REST)], |row| row.get(0))?)
 }
 
-/// Takes logs off the list that have needed no writer for a while.
-pub(crate) fn unlist(conn: &Connection, now: Timestamp) -> Result<(), Failure> {
-    conn.prepare_cached(UNLIST)?.execute([now.0.saturating_sub(REST)])?;
-    Ok(())
+/// Takes logs off the list that have needed no writer for a while, and returns how many.
+pub(crate) fn unlist(conn: &Connection, now: Timestamp) -> Result<usize, Failure> {
+    let values = params![now.0.saturating_sub(REST), to_sql(UNLISTED_AT_ONCE as u64)];
+    Ok(conn.prepare_cached(UNLIST)?.execute(values)?)
 }
 
 /// Returns the logs that are due after a key, in the order of their keys.

@@ -205,15 +205,18 @@ impl Log for SqliteStore {
     fn due(&self, kind: DueKind, after: Option<ThreadKey>, max: usize) -> StoreFuture<'_, Vec<ThreadKey>> {
         let now = self.inner.cx.time.now();
         let find = move |conn: &Connection| {
-            Ok((due::due(conn, kind, after.as_ref(), now, max)?, due::has_resting(conn, now)?))
+            // A look at the whole list: only with the first page.
+            let has_resting = after.is_none() && due::has_resting(conn, now)?;
+            Ok((due::due(conn, kind, after.as_ref(), now, max)?, has_resting))
         };
         Box::pin(async move {
-            let (found, has_resting) = self.readers()?.ask(Size::Large, find).await?;
-            if has_resting {
+            let (found, mut has_resting) = self.readers()?.ask(Size::Large, find).await?;
+            while has_resting {
                 let unlist = move |conn: &Connection| due::unlist(conn, now);
                 let change = || Ok(Change { is_lazy: true, ..Change::new(unlist) });
                 // A list that stays too long costs time, and nothing else.
-                let _ = self.writer()?.make(change).await;
+                let n_unlisted = self.writer()?.make(change).await.unwrap_or(0);
+                has_resting = n_unlisted == due::UNLISTED_AT_ONCE;
             }
             Ok(found)
         })

@@ -17,6 +17,14 @@ pub(crate) struct FeedState {
     pub(crate) saves: u64,
 }
 
+/// Numbered items that were just appended.
+#[derive(Debug)]
+pub(crate) struct NewItems {
+    /// The row of their session.
+    pub(crate) session: i64,
+    pub(crate) items: Arc<[FeedItem]>,
+}
+
 /// The waiters, by session.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
@@ -33,7 +41,7 @@ struct WaitList {
     closed: bool,
 }
 
-/// A waiter is woken by using or dropping this. That happens without the lock: a waker may drop the last clone of the
+/// A waiter is woken by sending on this or dropping it. That happens without the lock: a waker may drop the last clone of the
 /// store.
 #[derive(Debug)]
 struct Waiter {
@@ -72,15 +80,17 @@ impl Waiters {
     }
 
     /// Wakes the waiters of a log's session and hands them the items that were appended.
-    pub(crate) fn wake(&self, log: &ThreadKey, appended: impl FnOnce() -> Vec<FeedItem>) {
+    pub(crate) fn wake(&self, log: &ThreadKey, appended: impl FnOnce() -> Option<NewItems>) {
         let mut waiting = self.lock();
         let woken = if waiting.sessions.is_empty() { None } else { waiting.sessions.remove(&log.session()) };
         drop(waiting);
         let Some(woken) = woken else { return };
-        let appended: Arc<[FeedItem]> = appended().into();
-        for waiter in woken {
+        let Some(NewItems { session, items }) = appended() else { return };
+        // A log that was recovered may be in another session than the one it is named after.
+        let is_of = |it: &Waiter| it.seen.get().is_some_and(|it| it.session == session);
+        for waiter in woken.into_iter().filter(is_of) {
             // It may be gone.
-            let _ = waiter.woken.send(Arc::clone(&appended));
+            let _ = waiter.woken.send(Arc::clone(&items));
         }
     }
 

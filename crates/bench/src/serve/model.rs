@@ -64,7 +64,7 @@ impl Echo {
         let mut stream = String::new();
         for (before, piece) in self.between.iter().zip(pieces.chain([String::new()])) {
             stream += before;
-            stream += piece.trim_matches('"');
+            stream += piece.get(1..piece.len().saturating_sub(1)).unwrap_or_default();
         }
         stream
     }

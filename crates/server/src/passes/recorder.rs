@@ -12,7 +12,7 @@ use contexture_agent::{Called, Calling, Watcher};
 use contexture_compose::Pass;
 use contexture_history::{Seq, Timestamp, TurnNo};
 use contexture_model::WireRequest;
-use contexture_session::{Journal, SessionKey, Store, StoreError, Tenant, Thread, ThreadKey, Time};
+use contexture_session::{Journal, SessionKey, Store, StoreError, Tenant, ThreadId, ThreadKey, Time};
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::task::TaskTracker;
@@ -188,7 +188,7 @@ impl PassRecorder {
 /// A call that is about to be made. The turn only pays for the clones: hashing and explaining happen while the model
 /// answers.
 struct NewCall {
-    thread: Thread,
+    thread: ThreadId,
     turn: TurnNo,
     step: u32,
     prompt: String,
@@ -201,7 +201,7 @@ impl NewCall {
     fn of(call: &Calling<'_>) -> Self {
         let Calling { thread, turn, prompt, step, pass, sent } = call;
         Self {
-            thread: (*thread).clone(),
+            thread: thread.id().clone(),
             turn: *turn,
             step: *step,
             prompt: (*prompt).to_owned(),
@@ -213,7 +213,7 @@ impl NewCall {
 
     fn manifest(&self) -> Manifest {
         let call = CallInfo {
-            thread: self.thread.id().to_string(),
+            thread: self.thread.to_string(),
             turn: self.turn.to_string(),
             step: self.step,
             prompt: self.prompt.clone(),

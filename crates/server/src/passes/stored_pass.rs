@@ -164,8 +164,8 @@ pub(crate) struct ResultRecord {
     pub(crate) error: Option<String>,
 }
 
-/// Returns the hash of a body, which tells whether it can be made again: 128 bits, as hex digits. It protects against
-/// nobody, so it is a quick one: every call hashes its whole conversation.
+/// Returns the hash of a body, which tells whether it can be made again: 128 bits, as hex digits. It detects differences,
+/// not attacks, so a fast hash will do: every call hashes its whole conversation.
 pub(super) fn body_hash(body: &[u8]) -> String {
     format!("{:032x}", xxh3_128(body))
 }

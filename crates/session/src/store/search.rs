@@ -133,8 +133,7 @@ impl HitWriter {
 }
 
 /// Returns the ranges that the summaries among items archive. Their items are what a search can find from then on. What
-/// a summary takes over from the archives it replaces was archived with those: an old log has more of that than of
-/// anything new.
+/// a summary takes over from the archives it replaces was archived with those; in an old log that is most of the range.
 pub fn archived_ranges(items: &[Item]) -> Vec<(Seq, Seq)> {
     let ranges = |item: &Item| match &item.body {
         Body::Summary(summary) => newly_archived(summary, summary.last.min(item.seq)),

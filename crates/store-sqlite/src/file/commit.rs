@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_session::{FeedItem, StoreError, ThreadKey};
+use contexture_session::{StoreError, ThreadKey};
 use futures::channel::oneshot;
 use rusqlite::{Connection, ErrorCode};
 
@@ -19,6 +19,7 @@ use super::checkpoint::Checkpoints;
 use super::identity::Identity;
 use crate::failure::{Failure, StorePath};
 use crate::migrate::VERSION;
+use crate::waiters::NewItems;
 
 /// A change of the file.
 pub(crate) struct Change<F> {
@@ -32,7 +33,7 @@ pub(crate) struct Change<F> {
     /// The log whose session's waiters must look again once it is made.
     pub(crate) touched: Option<ThreadKey>,
     /// Returns what it has appended, for these waiters.
-    pub(crate) appended: Option<Box<dyn Fn() -> Vec<FeedItem> + Send>>,
+    pub(crate) appended: Option<Box<dyn Fn() -> Option<NewItems> + Send>>,
 }
 
 impl<T, F: Fn(&Connection) -> Result<T, Failure>> Change<F> {
@@ -59,7 +60,7 @@ pub(crate) trait Pending: Send {
     /// Returns the log whose session's waiters must look again, if the change was made.
     fn touched(&self) -> Option<&ThreadKey>;
     /// Returns the numbered items that it has appended.
-    fn appended(&self) -> Vec<FeedItem>;
+    fn appended(&self) -> Option<NewItems>;
     /// Notes that it was not made.
     fn fail(&mut self, err: StoreError);
     /// Tells the outcome, after the commit.
@@ -106,8 +107,8 @@ impl<T: Send, F: Fn(&Connection) -> Result<T, Failure> + Send> Pending for Queue
         self.change.touched.as_ref().filter(|_| matches!(self.outcome, Some(Ok(_))))
     }
 
-    fn appended(&self) -> Vec<FeedItem> {
-        self.change.appended.as_ref().map(|it| it()).unwrap_or_default()
+    fn appended(&self) -> Option<NewItems> {
+        self.change.appended.as_ref().and_then(|it| it())
     }
 
     fn fail(&mut self, err: StoreError) {

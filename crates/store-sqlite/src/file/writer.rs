@@ -61,13 +61,13 @@ struct HeldChanges {
     changes: Batch,
     /// When the first of them came.
     since: Option<Instant>,
-    /// Whether the thread looks after them. Waking it for each costs more than the change.
+    /// Whether the thread watches them. Waking it for each costs more than the change.
     is_watched: bool,
 }
 
 enum Command {
     Change(Box<dyn Pending>),
-    /// There are held changes that the thread does not look after.
+    /// There are held changes that the thread does not watch.
     Held,
     /// Write the held changes.
     WriteHeld,
@@ -146,13 +146,14 @@ impl Writer {
         let is_made = file.write_unless_busy(&mut batch);
         self.shared.latency.took(since.elapsed());
         let is_due = file.checkpoints.is_due();
-        drop(file);
         if !is_made {
             let pending = batch.pop();
-            // In front: they came first, and have waited already.
+            // In front: they came first, and have waited already. With the file locked, so that the transaction that
+            // takes this change takes them too.
             self.shared.held().changes.splice(..0, batch);
             return pending;
         }
+        drop(file);
         batch.into_iter().for_each(|it| self.shared.answer(it));
         if is_due {
             // If the thread has ended, the next change reports it.
@@ -195,7 +196,7 @@ impl WriterShared {
         std::mem::take(&mut held.changes)
     }
 
-    /// Returns until when held changes may wait. If there are none, the thread does not look after them any more.
+    /// Returns until when held changes may wait. If there are none, the thread no longer watches them.
     fn held_until(&self) -> Option<Instant> {
         let mut held = self.held();
         held.is_watched = !held.changes.is_empty();
@@ -226,6 +227,16 @@ struct WriterThread {
     next: Option<Command>,
     /// When held changes are written at the latest.
     held_until: Option<Instant>,
+}
+
+impl Drop for WriterThread {
+    /// After a panic nothing is written any more: callers are told instead of waiting for it.
+    fn drop(&mut self) {
+        let mut held = self.shared.held();
+        held.is_watched = false;
+        let lost = std::mem::take(&mut held.changes);
+        drop((held, lost));
+    }
 }
 
 impl WriterThread {

@@ -38,7 +38,7 @@ struct Salvage {
 const REMOVE_ORPHANS: &str = "DELETE FROM documents WHERE session <> '' AND NOT EXISTS
     (SELECT 1 FROM sessions WHERE tenant = documents.tenant AND name = documents.session)";
 const TIDY: [&str; 4] = [
-    "UPDATE logs SET owner = NULL",
+    "UPDATE logs SET owner = NULL, is_listed = needs_writer",
     "DELETE FROM unfinished WHERE log NOT IN (SELECT no FROM logs)",
     "UPDATE unfinished SET session = (SELECT session FROM logs WHERE no = unfinished.log)",
     "DELETE FROM blobs WHERE no NOT IN (SELECT blob FROM blob_uses)",
@@ -197,8 +197,7 @@ impl Salvage {
 
 fn set_state(conn: &Connection, log: &DamagedLog, state: &LogState) -> rusqlite::Result<()> {
     let sql =
-        "UPDATE logs SET turns = ?2, updated = max(updated, ?3), needs_writer = ?4, is_listed = ?4, state = ?5
-    WHERE no = ?1";
+        "UPDATE logs SET turns = ?2, updated = max(updated, ?3), needs_writer = ?4, state = ?5 WHERE no = ?1";
     let values = params![log.no, to_sql(state.turns), state.updated.0, state.needs_writer, state.json];
     conn.execute(sql, values).map(drop)
 }

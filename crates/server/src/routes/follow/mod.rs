@@ -112,6 +112,10 @@ impl Follow {
 
     /// Returns the next frames, or nothing at the end.
     async fn next(&mut self) -> Option<Bytes> {
+        if self.last_sent.elapsed() > LOOK_AGAIN {
+            // What a slow client was to be told may have been forgotten or deleted since.
+            (self.changed, self.is_stale) = (None, true);
+        }
         loop {
             if !self.ready.is_empty() {
                 return Some(std::mem::take(&mut self.ready).into());
@@ -251,7 +255,9 @@ impl Follow {
             () = more_text => return ControlFlow::Continue(()),
             grown = changed => {
                 self.changed = None;
-                self.look_again = self.scope.may_run_elsewhere().then(|| Instant::now() + LOOK_AGAIN);
+                // Not later than before: items of one thread must not hide text that was saved of another.
+                let look_again = self.look_again.unwrap_or_else(|| Instant::now() + LOOK_AGAIN);
+                self.look_again = self.scope.may_run_elsewhere().then_some(look_again);
                 match grown {
                     // Nothing lies between them and what was told: the log need not be read.
                     Ok(items) if items.first().is_some_and(|it| it.number == self.follower.number() + 1) => {
