@@ -85,7 +85,7 @@ impl From<ModelError> for Failure {
 
 /// How many events are collected at most. A model that is faster than we are must not keep its answer from clients, nor
 /// other work from this thread.
-const MAX_TOGETHER: usize = 32;
+const MAX_TOGETHER: usize = 64;
 /// How long the pieces of a fast model are collected after the first: no longer than a display shows a frame.
 pub const COLLECT: Duration = Duration::from_millis(16);
 /// How long to wait for the last bytes of a body: they mostly arrive with the last event.
