@@ -41,8 +41,8 @@ struct WaitList {
     closed: bool,
 }
 
-/// A waiter is woken by sending on this or dropping it. That happens without the lock: a waker may drop the last clone of the
-/// store.
+/// A waiter is woken by sending on this or dropping it. That happens without the lock: a waker may drop the last clone
+/// of the store.
 #[derive(Debug)]
 struct Waiter {
     /// What it has seen since it began to wait; unknown until it has looked. Other processes do not notify, so the
