@@ -59,9 +59,6 @@ pub(crate) struct Prepared {
     pub(crate) traced_as: String,
 }
 
-/// About how long a message is in a body, so that the body need not be moved often while it is written.
-const BYTES_PER_MESSAGE: usize = 1024;
-
 impl Endpoints {
     /// Resolves the providers of a configuration.
     pub(crate) fn new(config: ClientConfig) -> Result<Self, ClientError> {
@@ -116,10 +113,8 @@ impl Endpoints {
         let Encoded { body, losses } = encode_request(&target, &call.request);
         // Only the places are logged: a reason may quote the conversation. `Client::encode_with_losses` returns all.
         losses.iter().for_each(|it| tracing::debug!(at = it.at, "left out: the dialect can't represent it"));
-        let mut bytes = Vec::with_capacity(call.request.messages.len() * BYTES_PER_MESSAGE);
-        // Plain data always serialises, and memory always takes it.
-        let _ = serde_json::to_writer(&mut bytes, &body);
-        Ok((endpoint, WireRequest { target, body: bytes.into() }))
+        // Plain data always serialises.
+        Ok((endpoint, WireRequest { target, body: serde_json::to_vec(&body).unwrap_or_default().into() }))
     }
 
     /// Returns the endpoint and the target that the request names.
