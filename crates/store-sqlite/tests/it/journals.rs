@@ -6,7 +6,7 @@ use std::time::Duration;
 use contexture_history::{Application, Body, Cost, Item, Seq, Timestamp, TurnNo, Visibility};
 use contexture_message::Tokens;
 use contexture_session::{
-    Append, Document, DocumentKey, Documents as _, Guard, Log as _, LogKind, LogState, NewLog, Span,
+    Append, Document, DocumentKey, Documents as _, DueKind, Guard, Log as _, LogKind, LogState, NewLog, Span,
     Store as _, Tenant, ThreadKey, UnfinishedText,
 };
 use contexture_store_sqlite::{Recovered, SqliteStore};
@@ -188,4 +188,16 @@ fn a_repeated_append_of_many_rows_is_known_as_a_whole() {
     let other = Append { nonce: "n2".to_owned(), ..first };
     let refused = block_on(threads.store.append(thread_key("a"), other)).expect_err("it did not land");
     assert_eq!(refused.code(), "version_conflict");
+}
+
+#[test]
+fn a_recovered_run_without_a_writer_is_found() {
+    let place = filled();
+    // As it is read from rows that were written before there was a list.
+    let conn = Connection::open(place.db()).expect("a file");
+    conn.execute_batch("UPDATE logs SET is_listed = 0").expect("a write");
+    drop(conn);
+    let (_, threads) = recover(&place);
+    let due = block_on(threads.store.due(DueKind::Runs, None, 10)).expect("a list");
+    assert_eq!(due, [run()]);
 }
