@@ -80,3 +80,28 @@ fn a_dropped_waiter_leaves_nothing_behind() {
     // Closing ends the thread that watches, and with it everything.
     drop(threads);
 }
+
+/// Waits for the items after a number while `then` appends some, and returns the numbers of those that are handed over.
+fn handed(waiting: &Threads, after: u64, then: impl FnOnce()) -> Vec<u64> {
+    let mut changed = waiting.store.feed_changed(session("a"), after);
+    // Until it has looked at the session.
+    for _ in 0..20 {
+        assert!(block_on(async { futures::poll!(&mut changed).is_pending() }));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    then();
+    block_on(changed).expect("an answer").iter().map(|it| it.number).collect()
+}
+
+#[test]
+fn a_waiter_is_handed_what_its_own_store_appends() {
+    let place = Place::new();
+    let (here, there) = (place.open(), place.open());
+    here.create("a");
+    assert_eq!(handed(&here, 0, || here.say("a", &["one", "two"])), [1, 2]);
+    // Of another process it only learns that there is more.
+    assert_eq!(handed(&here, 2, || there.say("a", &["three"])), [0; 0]);
+    let many: Vec<String> = (0..200).map(|it| it.to_string()).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert_eq!(handed(&here, 3, || here.say("a", &many)), [0; 0], "many items are read page by page");
+}
