@@ -3,7 +3,7 @@
 //! A call and its result are one record. If the answer takes its time, the call is recorded first, so that a crash does
 //! not lose it, and its result follows in a record of its own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use super::stored_pass::{CallInfo, Manifest, PassRecord, ResultRecord, Wire, bod
 /// How long a call may take before it is recorded without its result.
 const SOON: Duration = Duration::from_secs(1);
 /// How long a reader waits for calls that are over and not written yet.
-const SETTLE: Duration = Duration::from_millis(200);
+const SETTLE: Duration = Duration::from_secs(2);
 /// How long the result of a call is waited for.
 const LATEST: Duration = Duration::from_secs(3600);
 /// How many elements are known at most, of all sessions together.
@@ -55,10 +55,34 @@ struct State {
     /// name its elements.
     known: HashMap<SessionKey, Arc<tokio::sync::Mutex<KnownElements>>>,
     n_known: usize,
+    n_calls: u64,
     /// The calls that are being made: each waits for its result.
-    open: HashMap<(ThreadKey, String), oneshot::Sender<ResultRecord>>,
-    /// How many calls of a session are over and not written yet.
-    unwritten: HashMap<SessionKey, usize>,
+    open: HashMap<(ThreadKey, String), OpenCall>,
+    /// The calls of a session that are over and not written yet.
+    unwritten: HashMap<SessionKey, BTreeSet<u64>>,
+}
+
+#[derive(Debug)]
+struct OpenCall {
+    /// Calls are counted as they are made.
+    number: u64,
+    result: oneshot::Sender<ResultRecord>,
+}
+
+impl State {
+    /// Returns whether a call that was made before this one is over and not written yet.
+    fn is_behind(&self, session: &SessionKey, number: u64) -> bool {
+        let first = self.unwritten.get(session).and_then(BTreeSet::first);
+        first.is_some_and(|it| *it < number)
+    }
+
+    fn set_written(&mut self, session: &SessionKey, number: u64) {
+        let Some(numbers) = self.unwritten.get_mut(session) else { return };
+        numbers.remove(&number);
+        if numbers.is_empty() {
+            self.unwritten.remove(session);
+        }
+    }
 }
 
 impl PassRecorder {
@@ -90,28 +114,18 @@ impl PassRecorder {
 
     /// Waits until the calls of a session that are over are written, but not for a store that is away.
     pub(crate) async fn settle(&self, session: &SessionKey) {
-        let written = async {
-            loop {
-                let notified = self.0.written.notified();
-                if !self.state().unwritten.contains_key(session) {
-                    return;
-                }
-                notified.await;
-            }
-        };
-        let _ = tokio::time::timeout(SETTLE, written).await;
+        let _ = tokio::time::timeout(SETTLE, self.written_before(session, u64::MAX)).await;
     }
 
-    /// Notes that a call is over, or that it is written.
-    fn count(&self, session: &SessionKey, is_over: bool) {
-        let mut state = self.state();
-        let n_unwritten = state.unwritten.entry(session.clone()).or_default();
-        *n_unwritten = if is_over { *n_unwritten + 1 } else { n_unwritten.saturating_sub(1) };
-        if *n_unwritten == 0 {
-            state.unwritten.remove(session);
+    /// Waits until the calls are written that were made before this one and are over: records are in the order of calls.
+    async fn written_before(&self, session: &SessionKey, number: u64) {
+        loop {
+            let written = self.0.written.notified();
+            if !self.state().is_behind(session, number) {
+                return;
+            }
+            written.await;
         }
-        drop(state);
-        self.0.written.notify_waiters();
     }
 
     fn known(&self, session: &SessionKey) -> Arc<tokio::sync::Mutex<KnownElements>> {
@@ -123,27 +137,23 @@ impl PassRecorder {
     }
 
     /// Writes a call down, with its result if that is there soon.
-    async fn record(
-        &self,
-        session: SessionKey,
-        call: NewCall,
-        at: Timestamp,
-        mut result: oneshot::Receiver<ResultRecord>,
-    ) {
+    async fn record(&self, session: &SessionKey, call: NewCall, mut result: oneshot::Receiver<ResultRecord>) {
         let (manifest, content) = (call.manifest(), PassContent::of(&call.pass));
+        let (number, at) = (call.number, call.at);
         drop(call);
         let soon = tokio::time::timeout(SOON, &mut result).await;
         let is_late = soon.is_err();
         let record =
             PassRecord::Pass { manifest: Box::new(manifest), result: soon.ok().and_then(Result::ok) };
-        let Some(number) = self.write(&session, record, Some(content), at).await else { return };
+        self.written_before(session, number).await;
+        let Some(of) = self.write(session, record, Some(content), at).await else { return };
         if !is_late {
             return;
         }
         // A turn that is dropped tells no result.
         if let Ok(Ok(result)) = tokio::time::timeout(LATEST, result).await {
-            let record = PassRecord::Result { of: number, result };
-            self.write(&session, record, None, self.0.time.now()).await;
+            let record = PassRecord::Result { of, result };
+            self.write(session, record, None, self.0.time.now()).await;
         }
     }
 
@@ -188,6 +198,8 @@ impl PassRecorder {
 /// A call that is about to be made. The turn only pays for the clones: hashing and explaining happen while the model
 /// answers.
 struct NewCall {
+    number: u64,
+    at: Timestamp,
     thread: ThreadId,
     turn: TurnNo,
     step: u32,
@@ -198,9 +210,11 @@ struct NewCall {
 }
 
 impl NewCall {
-    fn of(call: &Calling<'_>) -> Self {
+    fn new(number: u64, at: Timestamp, call: &Calling<'_>) -> Self {
         let Calling { thread, turn, prompt, step, pass, sent } = call;
         Self {
+            number,
+            at,
             thread: thread.id().clone(),
             turn: *turn,
             step: *step,
@@ -240,29 +254,32 @@ fn session_of(thread: &ThreadKey) -> Option<SessionKey> {
     (thread.tenant != unkept_tenant()).then(|| thread.session())
 }
 
+fn place_of(call: &Calling<'_>) -> (ThreadKey, String) {
+    (call.thread.key().clone(), call.turn.to_string())
+}
+
 impl Watcher for PassRecorder {
     fn calling(&self, call: &Calling<'_>) {
         let Some(session) = session_of(call.thread.key()) else { return };
         let (sender, result) = oneshot::channel();
         let mut state = self.state();
         if state.open.len() == state.open.capacity() {
-            state.open.retain(|_, it| !it.is_closed());
+            state.open.retain(|_, it| !it.result.is_closed());
         }
-        state.open.insert((call.thread.key().clone(), call.turn.to_string()), sender);
+        state.n_calls += 1;
+        let number = state.n_calls;
+        state.open.insert(place_of(call), OpenCall { number, result: sender });
         drop(state);
-        let (recorder, call, at) = (self.clone(), NewCall::of(call), self.0.time.now());
+        let (recorder, call) = (self.clone(), NewCall::new(number, self.0.time.now(), call));
         self.0.tasks.spawn(async move {
-            recorder.record(session.clone(), call, at, result).await;
-            recorder.count(&session, false);
+            recorder.record(&session, call, result).await;
+            recorder.state().set_written(&session, number);
+            recorder.0.written.notify_waiters();
         });
     }
 
     fn called(&self, call: &Calling<'_>, result: &Called) {
-        let place = (call.thread.key().clone(), call.turn.to_string());
-        let Some(sender) = self.state().open.remove(&place) else { return };
-        if let Some(session) = session_of(call.thread.key()) {
-            self.count(&session, true);
-        }
+        let Some(session) = session_of(call.thread.key()) else { return };
         let (stop, error) = match &result.end {
             Ok(stop) => (serde_json::to_value(stop).unwrap_or(Value::Null), None),
             Err(code) => (Value::Null, Some(code.clone())),
@@ -274,7 +291,12 @@ impl Watcher for PassRecorder {
             stop,
             error,
         };
-        // The recorder may have given up.
-        let _ = sender.send(record);
+        let mut state = self.state();
+        let Some(OpenCall { number, result }) = state.open.remove(&place_of(call)) else { return };
+        state.unwritten.entry(session.clone()).or_default().insert(number);
+        if result.send(record).is_err() {
+            // The recorder has given up.
+            state.set_written(&session, number);
+        }
     }
 }

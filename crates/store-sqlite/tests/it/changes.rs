@@ -1,9 +1,10 @@
 //! Waiting for a thread to grow.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contexture_history::Seq;
-use contexture_session::{Log as _, Store as _};
+use contexture_session::{FeedItem, Log as _, Store as _, StoreFuture};
 use futures::FutureExt as _;
 use futures::executor::block_on;
 
@@ -83,14 +84,24 @@ fn a_dropped_waiter_leaves_nothing_behind() {
 
 /// Waits for the items after a number while `then` appends some, and returns the numbers of those that are handed over.
 fn handed(waiting: &Threads, after: u64, then: impl FnOnce()) -> Vec<u64> {
-    let mut changed = waiting.store.feed_changed(session("a"), after);
-    // Until it has looked at the session.
-    for _ in 0..20 {
-        assert!(block_on(async { futures::poll!(&mut changed).is_pending() }));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let changed = settled(waiting, after);
     then();
     block_on(changed).expect("an answer").iter().map(|it| it.number).collect()
+}
+
+/// Returns a waiter that has looked at the session. One that had not when other processes were looked at was woken with
+/// nothing, and waits anew.
+fn settled(waiting: &Threads, after: u64) -> StoreFuture<'_, Arc<[FeedItem]>> {
+    'anew: loop {
+        let mut changed = waiting.store.feed_changed(session("a"), after);
+        for _ in 0..20 {
+            if block_on(async { futures::poll!(&mut changed).is_ready() }) {
+                continue 'anew;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        return changed;
+    }
 }
 
 #[test]

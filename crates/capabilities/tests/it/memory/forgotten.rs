@@ -87,7 +87,10 @@ async fn forgotten_words_are_not_learnt_again_from_the_old_log() {
     is_gone().await;
     space.recapture(thread.id()).await.unwrap();
     is_gone().await;
-    // An old export brings nothing back either.
+    // What was said in the same millisecond counts as said before.
+    let later = async || tokio::time::sleep(std::time::Duration::from_millis(3)).await;
+    later().await;
+    // An export brings back only what was said later.
     let old = Process::new();
     let again = old.create("s").await;
     again.add_messages(vec![Message::user(rule)]).await.unwrap();
@@ -97,7 +100,7 @@ async fn forgotten_words_are_not_learnt_again_from_the_old_log() {
     space.forget(&Forget::Source("old".into()), NOW).await.unwrap();
     is_gone().await;
     // What the user says again later is learnt again.
-    tokio::time::sleep(std::time::Duration::from_millis(3)).await;
+    later().await;
     thread.add_messages(vec![Message::user(rule)]).await.unwrap();
     space.capture(thread.id()).await.unwrap();
     assert_eq!(space.list(&RecordFilter::default()).await.unwrap().len(), 1);
