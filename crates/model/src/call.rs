@@ -202,7 +202,7 @@ impl Open {
     async fn send(&mut self, client: &Endpoints) -> Result<(), Failure> {
         let Prepared { target, url, headers, body, .. } = &self.prepared;
         let patience = Patience::begin(client.timeouts, self.end);
-        let request = client.http.post(url.clone()).headers(headers.clone()).body(body.clone());
+        let request = client.http.current().post(url.clone()).headers(headers.clone()).body(body.clone());
         let response = patience.first(request.send()).await?.map_err(|err| body::disconnected(&err))?;
         if !response.status().is_success() {
             return Err(refusal(target.dialect, response, patience, client.limits.error).await);

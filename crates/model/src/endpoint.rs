@@ -17,7 +17,7 @@ use crate::{
 /// The configured providers, ready to be called, and what all calls share.
 #[derive(Debug)]
 pub(crate) struct Endpoints {
-    pub(crate) http: reqwest::Client,
+    pub(crate) http: http::HttpClients,
     endpoints: BTreeMap<String, Endpoint>,
     catalogue: Catalogue,
     pub(crate) timeouts: Timeouts,
@@ -65,7 +65,7 @@ impl Endpoints {
         let endpoints = config.providers.iter().map(|(name, it)| Ok((name.clone(), endpoint(name, it)?)));
         let endpoints: BTreeMap<String, Endpoint> = endpoints.collect::<Result<_, ClientError>>()?;
         Ok(Self {
-            http: http::build(&config, endpoints.values().any(|it| it.base.scheme() == "https"))?,
+            http: http::HttpClients::new(&config, endpoints.values().any(|it| it.base.scheme() == "https"))?,
             endpoints,
             catalogue: config.catalogue,
             timeouts: config.timeouts,

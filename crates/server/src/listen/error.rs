@@ -22,6 +22,12 @@ pub enum ListenError {
         /// The system's error.
         source: std::io::Error,
     },
+    /// No threads can be started.
+    #[error("cannot start the threads that serve connections: {source}")]
+    Threads {
+        /// The system's error.
+        source: std::io::Error,
+    },
     /// The server would be open to everyone.
     #[error("`{address}` can be reached from other machines, and there is no API key")]
     NoKeys {
@@ -59,6 +65,7 @@ impl ListenError {
                 ErrorCode::ServerConfigInvalid
             }
             Self::Bind { .. } => ErrorCode::ListenFailed,
+            Self::Threads { .. } => ErrorCode::RuntimeFailed,
             Self::NoKeys { .. } => ErrorCode::KeysMissing,
             Self::Store(StoreError::Damaged { .. }) => ErrorCode::StoreDamaged,
             Self::Store(_) => ErrorCode::StoreUnavailable,
@@ -75,7 +82,7 @@ impl ListenError {
             }
             Self::HalfTls { .. } => Some("TLS needs both: the certificate and its key"),
             Self::TlsFile { .. } => Some("both files are PEM"),
-            Self::Store(_) => None,
+            Self::Threads { .. } | Self::Store(_) => None,
         }
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! A connection must send its first request and every request head in time; the routes limit bodies and responses. The
 //! number of connections leaves enough file descriptors for model calls (`connections.rs`). On shutdown no new
-//! connections are accepted, open ones finish their requests, and those that take too long are closed.
+//! connections are accepted, open ones finish their requests, and those that take too long are closed. Each connection
+//! is served by one thread (`threads.rs`).
 
 mod connections;
 mod error;
+mod threads;
 mod tls;
 
 use std::future::Future;
@@ -19,7 +21,7 @@ use axum::Router;
 use contexture_project::ServerConfig;
 use hyper::body::Incoming;
 use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -33,6 +35,7 @@ use crate::http::guarded;
 
 use connections::{Connection, OpenConnections};
 pub use error::ListenError;
+use threads::ServingThreads;
 
 /// How large the head of a request may be.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -47,6 +50,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Listener {
     socket: TcpListener,
     tls: Option<TlsAcceptor>,
+    threads: ServingThreads,
     address: SocketAddr,
 }
 
@@ -74,7 +78,8 @@ impl Listener {
         let failed = |source| ListenError::Bind { address: config.listen.clone(), source };
         let socket = TcpListener::bind(addresses.as_slice()).await.map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
-        Ok(Self { socket, tls, address })
+        let threads = ServingThreads::start().map_err(|source| ListenError::Threads { source })?;
+        Ok(Self { socket, tls, threads, address })
     }
 
     /// Returns where it listens; a port that was left open is known here.
@@ -86,7 +91,8 @@ impl Listener {
     /// Serves until `stop` resolves, and then shuts down gracefully.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
         let url = self.url();
-        let server_side = Arc::new(ConnectionServer::new(server.config(), server.router(), self.tls));
+        let server_side =
+            Arc::new(ConnectionServer::new(server.config(), server.router(), self.tls, self.threads));
         let work = async {
             server.note("server.started", &url);
             server_side.accept(&self.socket, stop).await;
@@ -97,6 +103,7 @@ impl Listener {
             server_side.close().await;
         };
         tokio::join!(server.background(), work);
+        server_side.threads.end().await;
     }
 }
 
@@ -109,7 +116,8 @@ async fn addresses(listen: &str) -> Result<Vec<SocketAddr>, ListenError> {
 
 /// State shared by all connections.
 struct ConnectionServer {
-    protocol: auto::Builder<TokioExecutor>,
+    protocol: auto::Builder<ServingThreads>,
+    threads: ServingThreads,
     service: TowerToHyperService<Router>,
     tls: Option<TlsAcceptor>,
     first_request: Duration,
@@ -122,10 +130,11 @@ struct ConnectionServer {
 }
 
 impl ConnectionServer {
-    fn new(config: &ServerConfig, router: Router, tls: Option<TlsAcceptor>) -> Self {
+    fn new(config: &ServerConfig, router: Router, tls: Option<TlsAcceptor>, threads: ServingThreads) -> Self {
         let timeout = Duration::from_secs(config.request_timeout_seconds.max(1));
         Self {
-            protocol: protocol(timeout),
+            protocol: protocol(threads.clone(), timeout),
+            threads,
             service: TowerToHyperService::new(router),
             tls,
             first_request: timeout,
@@ -145,6 +154,7 @@ impl ConnectionServer {
         loop {
             let next = async {
                 let (stream, _) = socket.accept().await?;
+                let stream = stream.into_std()?;
                 // When no connection can be closed, the new one waits, and later ones wait in the system's queue.
                 Ok::<_, std::io::Error>((stream, self.open.acquire().await))
             };
@@ -154,7 +164,8 @@ impl ConnectionServer {
             };
             match accepted {
                 Ok((stream, place)) => {
-                    self.connections.spawn(Arc::clone(self).connection(stream, place));
+                    let connection = Arc::clone(self).connection(stream, place);
+                    self.connections.spawn_on(connection, &self.threads.least_busy());
                 }
                 Err(err) => {
                     tracing::warn!(error = %err, "cannot accept a connection");
@@ -164,7 +175,12 @@ impl ConnectionServer {
         }
     }
 
-    async fn connection(self: Arc<Self>, stream: TcpStream, place: Arc<Connection>) {
+    async fn connection(self: Arc<Self>, stream: std::net::TcpStream, place: Arc<Connection>) {
+        // Its thread is told when there is more to read.
+        let stream = match TcpStream::from_std(stream) {
+            Ok(stream) => stream,
+            Err(err) => return tracing::warn!(error = %err, "cannot serve a connection"),
+        };
         // Sends small chunks of a stream immediately.
         let _ = stream.set_nodelay(true);
         let disconnect = place.disconnect.clone();
@@ -239,8 +255,8 @@ impl ConnectionServer {
     }
 }
 
-fn protocol(timeout: Duration) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+fn protocol(threads: ServingThreads, timeout: Duration) -> auto::Builder<ServingThreads> {
+    let mut builder = auto::Builder::new(threads);
     builder
         .http1()
         .timer(TokioTimer::new())
