@@ -38,6 +38,8 @@ pub(crate) struct Waiters {
 #[derive(Debug, Default)]
 struct WaitList {
     sessions: HashMap<SessionKey, Vec<Waiter>>,
+    /// Whether the thread that watches other processes sleeps until there is a waiter.
+    is_asleep: bool,
     closed: bool,
 }
 
@@ -70,10 +72,10 @@ impl Waiters {
         let (seen, (woken, ended)) = (Arc::default(), oneshot::channel());
         let waiter = Waiter { seen: Arc::clone(&seen), woken };
         let mut waiting = self.lock();
-        let is_first = waiting.sessions.is_empty();
+        let must_wake = std::mem::take(&mut waiting.is_asleep);
         waiting.sessions.entry(session).or_default().push(waiter);
         drop(waiting);
-        if is_first {
+        if must_wake {
             self.news.notify_all();
         }
         (seen, ended)
@@ -116,7 +118,10 @@ impl Waiters {
 
     /// Waits until there is a waiter; returns `false` once the store is closed.
     pub(crate) fn has_waiters(&self) -> bool {
-        let idle = |it: &mut WaitList| it.sessions.is_empty() && !it.closed;
+        let idle = |it: &mut WaitList| {
+            it.is_asleep = it.sessions.is_empty() && !it.closed;
+            it.is_asleep
+        };
         let waiting = self.news.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
         !waiting.closed
     }

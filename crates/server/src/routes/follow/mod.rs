@@ -10,6 +10,7 @@ mod scope;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use futures::future::BoxFuture;
 use futures::stream;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 pub(super) use self::scope::{RunScope, Scope, TurnScope};
 use crate::Problem;
@@ -65,6 +66,8 @@ pub(crate) struct Follow {
     /// When to look once more, whatever happens.
     look_again: Option<Instant>,
     heartbeat: Duration,
+    /// Set for the next sign of life, or earlier. It is kept from wait to wait: to set a timer is a system call.
+    heartbeat_timer: Pin<Box<Sleep>>,
     last_sent: Instant,
 }
 
@@ -77,6 +80,8 @@ impl Follow {
         scope: Scope,
     ) -> Result<Response, Problem> {
         let threads = threads_of(app, &session, &cursor).await?;
+        let heartbeat = Duration::from_secs(app.config.heartbeat_seconds.max(1));
+        let look_again = scope.may_run_elsewhere().then(|| Instant::now() + LOOK_AGAIN);
         let mut follow = Self {
             app: app.clone(),
             created: None,
@@ -88,8 +93,9 @@ impl Follow {
             more_text_at: Instant::now(),
             changed: None,
             is_stale: true,
-            look_again: Some(Instant::now() + LOOK_AGAIN),
-            heartbeat: Duration::from_secs(app.config.heartbeat_seconds.max(1)),
+            look_again,
+            heartbeat,
+            heartbeat_timer: Box::pin(tokio::time::sleep(heartbeat)),
             last_sent: Instant::now(),
             session,
         };
@@ -247,8 +253,19 @@ impl Follow {
         };
         let more_text_at = self.more_text_at;
         let more_text = async {
-            tokio::time::sleep_until(more_text_at).await;
+            if more_text_at > Instant::now() {
+                tokio::time::sleep_until(more_text_at).await;
+            }
             streamed.await;
+        };
+        let quiet_until = self.last_sent + self.heartbeat;
+        let quiet_for_long = async {
+            while Instant::now() < quiet_until {
+                if self.heartbeat_timer.is_elapsed() {
+                    self.heartbeat_timer.as_mut().reset(quiet_until);
+                }
+                self.heartbeat_timer.as_mut().await;
+            }
         };
         tokio::select! {
             biased;
@@ -270,7 +287,7 @@ impl Follow {
             }
             () = self.scope.settled() => {}
             () = look_again => self.look_again = None,
-            () = tokio::time::sleep_until(self.last_sent + self.heartbeat) => {
+            () = quiet_for_long => {
                 let is_gone = self.is_gone().await;
                 return ControlFlow::Break((!is_gone).then(|| Bytes::from_static(ALIVE)));
             }
