@@ -15,6 +15,7 @@ use contexture_session::{
     NewLog, Search, SearchHit, SessionId, SessionInfo, SessionKey, SourceId, Span, Store, StoreError,
     StoreFuture, Tenant, ThreadId, ThreadKey, UnfinishedText, Usage,
 };
+use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::PostgresConfig;
@@ -46,6 +47,9 @@ struct Inner {
     database: Arc<Database>,
     notices: Arc<Notices>,
     listener: Option<JoinHandle<()>>,
+    /// Runs the operations. The connections are read by its tasks: an operation on another runtime would wake its
+    /// threads for every statement.
+    runtime: Handle,
 }
 
 impl Drop for Inner {
@@ -65,6 +69,8 @@ impl PostgresStore {
     ///
     /// A server that is starting is waited for; an unreachable one is an error immediately. Tables of a newer version
     /// are [`StoreError::Newer`], and nothing is written. Neither errors nor logs show the password.
+    ///
+    /// The store works as long as the runtime that it was connected on, from any other one too.
     pub async fn connect(url: &str, config: PostgresConfig) -> Result<PostgresStore, StoreError> {
         let database = Arc::new(Database::new(url, config)?);
         database.repeat(|client, _| migrate(&database, client), Failure::is_starting).await?;
@@ -73,15 +79,17 @@ impl PostgresStore {
             let (notices, database) = (Arc::clone(&notices), Arc::clone(&database));
             tokio::spawn(async move { notices.serve(&database).await })
         });
-        Ok(PostgresStore { inner: Arc::new(Inner { database, notices, listener }) })
+        let inner = Inner { database, notices, listener, runtime: Handle::current() };
+        Ok(PostgresStore { inner: Arc::new(inner) })
     }
 }
 
-/// Runs an operation as a task of its own when it is first polled.
+/// Runs an operation as a task of its own, on the store's runtime, when it is first polled.
 ///
 /// A caller may stop polling an operation while it waits for another one, as `select` does. Such an operation must not
 /// keep its connection: as many of them as the pool has connections would wait for each other forever.
 async fn as_task<T: Send + 'static>(
+    runtime: Handle,
     operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
     let lost = |err: JoinError| match err.try_into_panic() {
@@ -90,7 +98,7 @@ async fn as_task<T: Send + 'static>(
             Err(StoreError::Unavailable { place: "the database".to_owned(), detail: err.to_string() })
         }
     };
-    tokio::spawn(operation).await.unwrap_or_else(lost)
+    runtime.spawn(operation).await.unwrap_or_else(lost)
 }
 
 /// Makes methods that the module of their name carries out. What they change of a session is then announced to those
@@ -100,7 +108,7 @@ macro_rules! pass_on {
         $(
             fn $name(&self, $($arg: $of),*) -> StoreFuture<'_, $result> {
                 let inner = Arc::clone(&self.inner);
-                Box::pin(as_task(async move {
+                Box::pin(as_task(inner.runtime.clone(), async move {
                     let done = inner.database.$name($($given),*).await?;
                     $(inner.notices.announce(&$session);)?
                     Ok(done)
@@ -127,7 +135,7 @@ impl Log for PostgresStore {
 
     fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, Arc<[FeedItem]>> {
         let (inner, key) = (Arc::clone(&self.inner), session.clone());
-        let end = as_task(async move { inner.database.feed_end_of(&key).await });
+        let end = as_task(inner.runtime.clone(), async move { inner.database.feed_end_of(&key).await });
         let Inner { notices, database, .. } = &*self.inner;
         Box::pin(async move {
             notices.feed_changed(&database.config, &session, after, end).await?;
