@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -28,8 +29,9 @@ use contexture_knowledge::{
 };
 use contexture_message::counter_for;
 use contexture_session::sources::{BaseSettings, SourceIndex};
-use contexture_session::{BaseId, BaseKey, MemoryStore, Tenant, Time};
+use contexture_session::{BaseId, BaseKey, MemoryStore, StoreError, Tenant, Time};
 use futures::lock::Mutex;
+use tokio::runtime::Handle;
 
 use crate::config::{BaseConfig, Config, EmbedderConfig, RetrieverConfig};
 use crate::files::{Files, KNOWLEDGE, Sources};
@@ -405,7 +407,7 @@ impl ProjectBase {
     }
 
     /// Returns the retriever for a tenant. A folder is brought up to date first, once.
-    pub async fn retriever(&self, tenant: &Tenant) -> Result<Arc<dyn Retriever>, RetrieveError> {
+    pub async fn retriever(self: &Arc<Self>, tenant: &Tenant) -> Result<Arc<dyn Retriever>, RetrieveError> {
         let ports = self.host.ports();
         let embedder = self.embedder(&ports);
         if let RetrieverConfig::Http(config) = &self.config.retriever {
@@ -445,19 +447,47 @@ impl ProjectBase {
     }
 
     /// Brings the folder up to date in the store, unless that was done before. Other callers wait for it.
-    pub async fn open_folder(&self) -> Result<(), IndexError> {
-        let store = self.store();
-        let is_done = |it: &Arc<dyn SourceIndex>| Arc::ptr_eq(it, &store);
-        if self.folder.is_none() || self.synced.lock().await.as_ref().is_some_and(is_done) {
+    ///
+    /// Converters, cutting and analysing take long, and requests need the runtime's threads: it has one of its own.
+    pub async fn open_folder(self: &Arc<Self>) -> Result<(), IndexError> {
+        if self.folder.is_none() || self.is_synced(self.synced.lock().await.as_ref()) {
             return Ok(());
         }
-        self.sync_folder(&|_| {}).await.map(|_| ())
+        let Ok(runtime) = Handle::try_current() else { return self.sync_if_needed().await };
+        let (base, waiting) = (Arc::clone(self), runtime.clone());
+        let work = runtime.spawn_blocking(move || waiting.block_on(base.sync_if_needed()));
+        work.await.unwrap_or_else(|err| match err.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            Err(err) => {
+                let (place, detail) = (format!("the folder of {}", self.id), err.to_string());
+                Err(StoreError::Unavailable { place, detail }.into())
+            }
+        })
+    }
+
+    fn is_synced(&self, with: Option<&Arc<dyn SourceIndex>>) -> bool {
+        with.is_some_and(|it| Arc::ptr_eq(it, &self.store()))
+    }
+
+    async fn sync_if_needed(&self) -> Result<(), IndexError> {
+        let mut synced = self.synced.lock().await;
+        if self.is_synced(synced.as_ref()) {
+            return Ok(());
+        }
+        self.sync(&mut synced, &|_| {}).await.map(|_| ())
     }
 
     /// Brings the folder up to date in the store. Returns `None` if the base has none.
     pub async fn sync_folder(&self, progress: OnProgress<'_>) -> Result<Option<IndexReport>, IndexError> {
+        self.sync(&mut *self.synced.lock().await, progress).await
+    }
+
+    async fn sync(
+        &self,
+        synced: &mut Option<Arc<dyn SourceIndex>>,
+        progress: OnProgress<'_>,
+    ) -> Result<Option<IndexReport>, IndexError> {
         let Some(folder) = &self.folder else { return Ok(None) };
-        let mut synced = self.synced.lock().await;
         let store = self.store();
         let key = BaseKey { tenant: self.host.ports().tenant, base: self.id.clone() };
         store.put_base(key.clone(), self.settings(), Timestamp(0)).await?;

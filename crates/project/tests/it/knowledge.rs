@@ -279,3 +279,29 @@ fn a_static_model_that_is_missing_is_a_note_and_an_error_of_embedding() {
     let refused = block_on(base.embed(&key, &|_| {})).unwrap_err().to_string();
     assert!(refused.contains("embedder `models/none` is not available"), "{refused}");
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_folder_that_takes_long_leaves_the_thread_to_others() {
+    use contexture_session::BaseId;
+
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("knowledge/handbook")).unwrap();
+    std::fs::write(folder.path().join("knowledge/handbook/a.pdf"), "Refunds take 30 days.").unwrap();
+    let converter = "[knowledge.handbook]\nconverter = [\"sh\", \"-c\", \"sleep 0.5; cat\"]\n";
+    std::fs::write(folder.path().join("contexture.toml"), converter).unwrap();
+    let project = Project::open(folder.path()).unwrap();
+    let base = project.base(&BaseId::parse("handbook").unwrap());
+    let mut n_turns = 0;
+    let others = async {
+        loop {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            n_turns += 1;
+        }
+    };
+    tokio::select! {
+        opened = base.open_folder() => opened.unwrap(),
+        () = others => {}
+    }
+    assert!(n_turns > 1, "nothing else ran meanwhile");
+}

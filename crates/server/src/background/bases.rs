@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture::knowledge::IndexError;
 use contexture_project::ProjectBase;
 use contexture_session::BaseKey;
 
@@ -49,16 +48,8 @@ async fn work_once(app: &App) -> BTreeSet<BaseKey> {
 
 /// Brings a folder up to date, unless it is.
 async fn index(base: Arc<ProjectBase>) {
-    let (runtime, shown) = (tokio::runtime::Handle::current(), Arc::clone(&base));
-    let open = async move {
-        base.open_folder().await?;
-        base.want_vectors();
-        Ok::<(), IndexError>(())
-    };
-    // Cutting and analysing large texts takes long, and requests need the runtime's threads.
-    match tokio::task::spawn_blocking(move || runtime.block_on(open)).await {
-        Ok(Ok(())) => {}
-        Ok(Err(err)) => tracing::warn!(base = ?shown, "cannot index the folder: {err}"),
-        Err(err) => tracing::warn!(base = ?shown, "cannot index the folder: {err}"),
+    match base.open_folder().await {
+        Ok(()) => base.want_vectors(),
+        Err(err) => tracing::warn!(?base, "cannot index the folder: {err}"),
     }
 }

@@ -508,21 +508,25 @@ pub(crate) async fn add(
 ) -> Result<impl IntoResponse, Problem> {
     let found = Found::writable(&access, &id)?;
     found.info().await?;
-    let document = Document { at: access.time.now(), ..document(&access, new)? };
-    let source = document.id.clone();
+    let (at, new_id) = (access.time.now(), access.names.next());
     let (indexer, key) = (found.base.indexer(), found.key.clone());
     let runtime = tokio::runtime::Handle::current();
-    // Cutting and analysing a large text takes long, and other requests need the runtime's threads.
-    let work = move || runtime.block_on(indexer.add(&key, vec![document], &|_| {}));
+    let work = move || {
+        let document = Document { at, ..document(new_id, new)? };
+        let source = document.id.clone();
+        runtime.block_on(indexer.add(&key, vec![document], &|_| {}))?;
+        Ok::<_, Problem>(source)
+    };
+    // Converting, cutting and analysing a large text takes long, and other requests need the runtime's threads.
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|err| Problem::new(ErrorCode::Panicked, err.to_string()))??;
+    let source = done.map_err(|err| Problem::new(ErrorCode::Panicked, err.to_string()))??;
     access.bases.want_vectors(found.key.clone());
     let view = DocumentView::from(found.document(&source).await?);
     let location = format!("/v1/knowledge/{}/documents/{}", segment(id.as_str()), segment(&view.id));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(view)))
 }
 
-fn document(access: &Access, new: NewDocument) -> Result<Document, Problem> {
+fn document(new_id: String, new: NewDocument) -> Result<Document, Problem> {
     within("title", new.title.as_deref(), MAX_LABEL)?;
     within("url", new.url.as_deref(), MAX_URL)?;
     if new.text.is_empty() {
@@ -537,7 +541,7 @@ fn document(access: &Access, new: NewDocument) -> Result<Document, Problem> {
         let text = "the URL must begin with `http://` or `https://`, without spaces";
         return Err(Problem::in_body("url", text));
     }
-    let id = SourceId::parse(new.id.unwrap_or_else(|| access.names.next()))?;
+    let id = SourceId::parse(new.id.unwrap_or(new_id))?;
     let media = media(new.media_type.as_deref())?;
     let document = Document::convert(id, media, new.text).map_err(refused)?;
     let title = new.title.unwrap_or_else(|| document.title.clone());
