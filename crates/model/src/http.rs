@@ -24,7 +24,7 @@ pub fn http_client(
 }
 
 /// How many runtimes are remembered. Those that have ended are not told apart.
-const MAX_RUNTIMES: usize = 256;
+const MAX_RUNTIMES: usize = 1024;
 
 /// HTTP clients with the same settings, one for each runtime.
 ///

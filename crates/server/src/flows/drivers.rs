@@ -11,6 +11,7 @@ use std::time::Duration;
 use contexture_flow::{ForgetReport, RunError, RunId, RunInfo, Runtime};
 use contexture_history::Timestamp;
 use contexture_session::Tenant;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +37,8 @@ struct Inner {
     slots: Arc<Semaphore>,
     state: Mutex<State>,
     tasks: TaskTracker,
+    /// Where they run: not on the thread of the request that started them, which has connections to serve.
+    home: Option<Handle>,
     /// Has all of them left to others.
     stop: CancellationToken,
 }
@@ -57,7 +60,8 @@ impl Drivers {
     pub(crate) fn new(runtime: Runtime, most: u32) -> Self {
         let slots = Arc::new(Semaphore::new(most.max(1) as usize));
         let (state, tasks, stop) = (Mutex::default(), TaskTracker::new(), CancellationToken::new());
-        Self(Arc::new(Inner { runtime, slots, state, tasks, stop }))
+        let home = Handle::try_current().ok();
+        Self(Arc::new(Inner { runtime, slots, state, tasks, home, stop }))
     }
 
     /// Returns the runs of a tenant.
@@ -111,7 +115,11 @@ impl Drivers {
             }
         };
         // The run belongs to the trace of its request.
-        self.0.tasks.spawn(work.in_current_span());
+        let work = work.in_current_span();
+        match &self.0.home {
+            Some(home) => drop(self.0.tasks.spawn_on(work, home)),
+            None => drop(self.0.tasks.spawn(work)),
+        }
         true
     }
 

@@ -1,8 +1,8 @@
 //! The keys in a store: created and revoked by an administrator, and looked up by every instance.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use contexture_agent::Secrets;
@@ -154,8 +154,9 @@ fn document(stored: &StoredKey, at: Timestamp) -> Result<Document, StoreError> {
 #[derive(Debug)]
 pub(super) struct KeyCache {
     keys: Keys,
-    /// One task reloads the keys while the others wait.
-    cached: Mutex<Option<CachedKeys>>,
+    cached: RwLock<Option<CachedKeys>>,
+    /// Held by the task that reads them again, while the others wait.
+    reading: Mutex<()>,
     /// Whether a key is needed even if there is none. It never becomes false again.
     is_required: AtomicBool,
 }
@@ -168,7 +169,8 @@ struct CachedKeys {
 
 impl KeyCache {
     pub(super) fn new(keys: Keys) -> Self {
-        Self { keys, cached: Mutex::const_new(None), is_required: AtomicBool::new(false) }
+        let (cached, reading) = (RwLock::default(), Mutex::default());
+        Self { keys, cached, reading, is_required: AtomicBool::new(false) }
     }
 
     /// Whether there are any keys.
@@ -198,12 +200,12 @@ impl KeyCache {
     }
 
     async fn fresh(&self, now: Timestamp) -> Result<Arc<BTreeMap<String, StoredKey>>, StoreError> {
-        let mut cached = self.cached.lock().await;
-        // A clock that was set back makes the copy old.
-        let age = |it: &CachedKeys| u64::try_from(now.0.checked_sub(it.at.0)?).ok();
-        let is_fresh = |it: &&CachedKeys| age(it).is_some_and(|it| Duration::from_millis(it) < FRESH);
-        if let Some(fresh) = cached.as_ref().filter(is_fresh) {
-            return Ok(Arc::clone(&fresh.keys));
+        if let Some(keys) = self.cached(now) {
+            return Ok(keys);
+        }
+        let _reading = self.reading.lock().await;
+        if let Some(keys) = self.cached(now) {
+            return Ok(keys);
         }
         let late = || StoreError::Unavailable {
             place: "the store".to_owned(),
@@ -215,7 +217,17 @@ impl KeyCache {
             self.require();
         }
         let keys = Arc::new(keys);
-        *cached = Some(CachedKeys { at: now, keys: Arc::clone(&keys) });
+        let read = CachedKeys { at: now, keys: Arc::clone(&keys) };
+        *self.cached.write().unwrap_or_else(PoisonError::into_inner) = Some(read);
         Ok(keys)
+    }
+
+    /// Returns the copy, unless it is too old.
+    fn cached(&self, now: Timestamp) -> Option<Arc<BTreeMap<String, StoredKey>>> {
+        let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
+        let cached = cached.as_ref()?;
+        // A clock that was set back makes the copy old.
+        let age = u64::try_from(now.0.checked_sub(cached.at.0)?).ok()?;
+        (Duration::from_millis(age) < FRESH).then(|| Arc::clone(&cached.keys))
     }
 }

@@ -27,7 +27,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::Server;
@@ -51,6 +51,8 @@ pub struct Listener {
     socket: TcpListener,
     tls: Option<TlsAcceptor>,
     threads: ServingThreads,
+    /// Ends the threads when it is dropped.
+    end: DropGuard,
     address: SocketAddr,
 }
 
@@ -78,8 +80,8 @@ impl Listener {
         let failed = |source| ListenError::Bind { address: config.listen.clone(), source };
         let socket = TcpListener::bind(addresses.as_slice()).await.map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
-        let threads = ServingThreads::start().map_err(|source| ListenError::Threads { source })?;
-        Ok(Self { socket, tls, threads, address })
+        let (threads, end) = ServingThreads::start().map_err(|source| ListenError::Threads { source })?;
+        Ok(Self { socket, tls, threads, end, address })
     }
 
     /// Returns where it listens; a port that was left open is known here.
@@ -104,6 +106,7 @@ impl Listener {
         };
         tokio::join!(server.background(), work);
         server_side.threads.end().await;
+        drop(self.end);
     }
 }
 

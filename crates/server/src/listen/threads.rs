@@ -8,35 +8,27 @@ use std::sync::Arc;
 
 use hyper::rt::Executor;
 use tokio::runtime::{Builder, Handle};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// The threads that serve connections, each with a runtime of its own. Clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct ServingThreads {
     runtimes: Arc<[Handle]>,
-    ending: Arc<Ending>,
-}
-
-#[derive(Debug, Default)]
-struct Ending {
     end: CancellationToken,
     running: TaskTracker,
 }
 
-impl Drop for Ending {
-    fn drop(&mut self) {
-        self.end.cancel();
-    }
-}
-
 impl ServingThreads {
-    /// Starts one thread for each processor.
-    pub(super) fn start() -> std::io::Result<Self> {
+    /// Starts one thread for each processor. They end when the guard is dropped, with what runs on them.
+    pub(super) fn start() -> std::io::Result<(Self, DropGuard)> {
         let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let ending = Arc::<Ending>::default();
-        let runtimes = (0..n_processors).map(|_| start_one(&ending)).collect::<std::io::Result<_>>()?;
-        Ok(Self { runtimes, ending })
+        let (end, running) = (CancellationToken::new(), TaskTracker::new());
+        let guard = end.clone().drop_guard();
+        let start = |_| start_one(end.clone(), running.token());
+        let runtimes = (0..n_processors).map(start).collect::<std::io::Result<_>>()?;
+        Ok((Self { runtimes, end, running }, guard))
     }
 
     /// Returns the runtime with the fewest tasks.
@@ -48,15 +40,15 @@ impl ServingThreads {
 
     /// Ends the threads, with what still runs on them.
     pub(super) async fn end(&self) {
-        self.ending.end.cancel();
-        self.ending.running.close();
-        self.ending.running.wait().await;
+        self.end.cancel();
+        self.running.close();
+        self.running.wait().await;
     }
 }
 
-fn start_one(ending: &Ending) -> std::io::Result<Handle> {
+fn start_one(end: CancellationToken, running: TaskTrackerToken) -> std::io::Result<Handle> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let (handle, end, running) = (runtime.handle().clone(), ending.end.clone(), ending.running.token());
+    let handle = runtime.handle().clone();
     let serve = move || {
         runtime.block_on(end.cancelled());
         // Blocking work cannot be stopped, and nobody waits for it any more.
@@ -88,7 +80,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_is_spread_and_ends_with_the_threads() {
-        let threads = ServingThreads::start().unwrap();
+        let (threads, _end) = ServingThreads::start().unwrap();
         let (sender, mut began) = mpsc::unbounded_channel();
         for _ in 0..threads.runtimes.len() * 3 {
             let sender = sender.clone();

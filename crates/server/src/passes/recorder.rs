@@ -114,7 +114,8 @@ impl PassRecorder {
 
     /// Waits until the calls of a session that are over are written, but not for a store that is away.
     pub(crate) async fn settle(&self, session: &SessionKey) {
-        let _ = tokio::time::timeout(SETTLE, self.written_before(session, u64::MAX)).await;
+        let next = self.state().n_calls + 1;
+        let _ = tokio::time::timeout(SETTLE, self.written_before(session, next)).await;
     }
 
     /// Waits until the calls are written that were made before this one and are over: records are in the order of calls.
@@ -195,6 +196,20 @@ impl PassRecorder {
     }
 }
 
+/// Notes that a call is written, or that it never will be: others wait for it.
+struct WrittenGuard {
+    recorder: PassRecorder,
+    session: SessionKey,
+    number: u64,
+}
+
+impl Drop for WrittenGuard {
+    fn drop(&mut self) {
+        self.recorder.state().set_written(&self.session, self.number);
+        self.recorder.0.written.notify_waiters();
+    }
+}
+
 /// A call that is about to be made. The turn only pays for the clones: hashing and explaining happen while the model
 /// answers.
 struct NewCall {
@@ -272,9 +287,8 @@ impl Watcher for PassRecorder {
         drop(state);
         let (recorder, call) = (self.clone(), NewCall::new(number, self.0.time.now(), call));
         self.0.tasks.spawn(async move {
-            recorder.record(&session, call, result).await;
-            recorder.state().set_written(&session, number);
-            recorder.0.written.notify_waiters();
+            let written = WrittenGuard { recorder, session, number };
+            written.recorder.record(&written.session, call, result).await;
         });
     }
 
