@@ -1,8 +1,9 @@
 //! The threads that serve connections, one for each processor.
 //!
-//! A connection and everything that its requests start stay on one thread. The tasks of a turn wake each other for
-//! every piece of an answer; on the threads of one pool, much of a turn's processor time goes into waking threads.
-//! Work that keeps a processor busy for long belongs on other threads: `spawn_blocking`, `SystemThreads`.
+//! A connection and the turns that its requests start stay on one thread. The tasks of a turn wake each other for every
+//! piece of an answer; on the threads of one pool, much of a turn's processor time goes into waking threads. Work that
+//! keeps a processor busy for long belongs on other threads: `spawn_blocking`, `SystemThreads`. Flow runs are driven on
+//! the server's own runtime.
 
 use std::sync::Arc;
 
@@ -51,7 +52,7 @@ fn start_one(end: CancellationToken, running: TaskTrackerToken) -> std::io::Resu
     let handle = runtime.handle().clone();
     let serve = move || {
         runtime.block_on(end.cancelled());
-        // Blocking work cannot be stopped, and nobody waits for it any more.
+        // Blocking work cannot be cancelled. It is abandoned.
         runtime.shutdown_background();
         drop(running);
     };

@@ -89,14 +89,13 @@ fn handed(waiting: &Threads, after: u64, then: impl FnOnce()) -> Vec<u64> {
     block_on(changed).expect("an answer").iter().map(|it| it.number).collect()
 }
 
-/// Returns a waiter that has looked at the session. One that had not when other processes were looked at was woken with
-/// nothing, and waits anew.
+/// Returns a waiter that has looked at the session. Until it has, it may be woken with nothing, and then waits again.
 fn settled(waiting: &Threads, after: u64) -> StoreFuture<'_, Arc<[FeedItem]>> {
-    'anew: loop {
+    'retry: loop {
         let mut changed = waiting.store.feed_changed(session("a"), after);
         for _ in 0..20 {
             if block_on(async { futures::poll!(&mut changed).is_ready() }) {
-                continue 'anew;
+                continue 'retry;
             }
             std::thread::sleep(Duration::from_millis(10));
         }
