@@ -13,15 +13,15 @@ pub(crate) fn signal(name: &str, pids: &[u32]) {
     let _ = command.status();
 }
 
-/// Returns the processes that a process has started.
-pub(crate) fn children(parent: u32) -> Vec<u32> {
+/// Returns the processes whose working folder is `folder` or lies in it.
+pub(crate) fn working_in(folder: &Path) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|it| it.file_name().to_str()?.parse().ok());
-    pids.filter(|pid| parent_of(*pid) == Some(parent)).collect()
+    pids.filter(|pid| is_working_in(*pid, folder)).collect()
 }
 
-fn parent_of(pid: u32) -> Option<u32> {
-    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
-    // The name of the program comes before, in parentheses, and may hold anything.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+fn is_working_in(pid: u32, folder: &Path) -> bool {
+    // A process that has ended has no working folder, even while its parent has not asked for its status.
+    let found = std::fs::read_link(Path::new("/proc").join(pid.to_string()).join("cwd"));
+    found.is_ok_and(|it| it.starts_with(folder))
 }

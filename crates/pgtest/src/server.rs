@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::account::Account;
-use crate::processes::{children, signal};
+use crate::processes::{signal, working_in};
 use crate::watchdog::Watchdog;
 use crate::{MISSING, find};
 
@@ -61,11 +61,20 @@ impl Postgres {
     }
 
     /// Kills the server with all its processes (`kill -9`): what a power cut leaves behind is what stays.
+    ///
+    /// Its processes are found by their working folder. One that the server started a moment before it died is no
+    /// longer its child, and would keep a new server from starting.
     pub fn kill(&mut self) {
-        if let Some(mut server) = self.server.take() {
-            let mut pids = vec![server.id()];
-            pids.extend(children(server.id()));
+        let started = Instant::now();
+        loop {
+            let pids = working_in(&self.folder);
+            if pids.is_empty() || started.elapsed() > START_TIME {
+                break;
+            }
             signal("KILL", &pids);
+            sleep(Duration::from_millis(5));
+        }
+        if let Some(mut server) = self.server.take() {
             let _ = server.wait();
         }
     }
@@ -81,16 +90,7 @@ impl Postgres {
     /// Starts the server again at the same address, after [`kill`](Self::kill) or [`stop`](Self::stop).
     pub fn restart(&mut self) -> Result<(), String> {
         self.kill();
-        let started = Instant::now();
-        loop {
-            match self.serve() {
-                // A killed process, or one that was just being started, is not quite gone yet.
-                Err(err) if err.contains("shared memory block") && started.elapsed() < START_TIME => {
-                    sleep(Duration::from_millis(20));
-                }
-                done => return done,
-            }
-        }
+        self.serve()
     }
 
     fn init_cluster(&self) -> Result<(), String> {
@@ -181,7 +181,8 @@ fn new_folder(account: Option<Account>) -> Result<PathBuf, String> {
     let folder = std::env::temp_dir().join(format!("contexture-postgres-{}-{count}", std::process::id()));
     fs::create_dir(&folder).map_err(|err| format!("{}: {err}", folder.display()))?;
     account.map_or(Ok(()), |it| it.own(&folder))?;
-    Ok(folder)
+    // Working folders of processes are listed without links.
+    fs::canonicalize(&folder).map_err(|err| format!("{}: {err}", folder.display()))
 }
 
 fn free_port() -> io::Result<u16> {
