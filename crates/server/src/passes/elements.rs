@@ -5,7 +5,7 @@
 //! conversation that grows by a turn at a time has a list of few ranges, however long it is.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use contexture_compose::{Part as ExplainedPart, Pass};
 use contexture_history::Timestamp;
@@ -115,13 +115,19 @@ impl PassContent {
     }
 }
 
-/// What earlier records of a session have, by the hash of each element.
+/// How many passes of a session an element may be left out of before it is forgotten: threads that take turns, or
+/// prompts with different tools, have more than one list to come back to.
+const KEPT_PASSES: u64 = 16;
+
+/// What earlier records of a session have, by the hash of each element: those that one of its last passes has too.
 #[derive(Debug, Default)]
 pub(crate) struct KnownElements {
     places: HashMap<u128, Place>,
-    // The lists of the last pass: most of the next one's elements are the same.
-    messages: Hashed<Arc<Message>>,
-    tools: Hashed<Arc<ToolDefinition>>,
+    n_passes: u64,
+    // The lists of the last pass: most of the next one's elements are the same. Their texts are kept by the thread, or
+    // not at all.
+    messages: Hashed<Weak<Message>>,
+    tools: Hashed<Weak<ToolDefinition>>,
     parts: Hashed<ExplainedPart>,
 }
 
@@ -133,42 +139,48 @@ struct Place {
     record: u64,
     idx: u32,
     at: Timestamp,
+    /// The last pass that has it.
+    used: u64,
 }
 
 impl KnownElements {
-    /// Returns how many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.places.len()
-    }
-
     /// Returns a pass as a document whose long lists are ranges, the elements that are new, and their hashes.
     pub(crate) fn split(&mut self, content: PassContent, now: Timestamp) -> (Value, Elements, Vec<u128>) {
         let PassContent { rest: mut document, messages, tools, parts } = content;
-        self.messages = hashed(&self.messages, messages, Arc::ptr_eq);
-        self.tools = hashed(&self.tools, tools, Arc::ptr_eq);
+        let messages = hashed(&self.messages, messages, is_same);
+        let tools = hashed(&self.tools, tools, is_same);
         self.parts = hashed(&self.parts, parts, ExplainedPart::eq);
+        self.n_passes += 1;
         let oldest = now.0.saturating_sub(i64::try_from(SHARED_HOURS).unwrap_or(i64::MAX) * 3_600_000);
         let (elements, hashes, by_hash) = Default::default();
-        let mut new = NewElements { places: &self.places, oldest, elements, hashes, by_hash };
-        let lists = [new.ranges(&self.messages), new.ranges(&self.tools), new.ranges(&self.parts)];
+        let (places, pass) = (&mut self.places, self.n_passes);
+        let mut new = NewElements { places, pass, oldest, elements, hashes, by_hash };
+        let lists = [new.ranges(&messages), new.ranges(&tools), new.ranges(&self.parts)];
         for (list, ranges) in LISTS.into_iter().zip(lists) {
             if let Some(elements) = list_mut(&mut document, list) {
                 *elements = ranges;
             }
         }
         let NewElements { elements, hashes, .. } = new;
+        (self.messages, self.tools) = (weak(&messages), weak(&tools));
         (document, elements, hashes)
     }
 
     /// Notes that a record has elements with these hashes, in this order.
     pub(crate) fn add(&mut self, record: u64, hashes: Vec<u128>, at: Timestamp) {
-        self.places.extend((0..).zip(hashes).map(|(idx, hash)| (hash, Place { record, idx, at })));
+        let used = self.n_passes;
+        self.places.extend((0..).zip(hashes).map(|(idx, hash)| (hash, Place { record, idx, at, used })));
+        if used.is_multiple_of(KEPT_PASSES) {
+            self.places.retain(|_, it| it.used + KEPT_PASSES > used);
+        }
     }
 }
 
 /// The elements that no earlier record has.
 struct NewElements<'a> {
-    places: &'a HashMap<u128, Place>,
+    places: &'a mut HashMap<u128, Place>,
+    /// The pass that has them.
+    pass: u64,
     /// Older records may be pruned soon.
     oldest: i64,
     elements: Elements,
@@ -181,9 +193,13 @@ impl NewElements<'_> {
     fn ranges<T: Serialize>(&mut self, list: &Hashed<T>) -> Vec<Value> {
         let mut ranges: Vec<Range> = Vec::new();
         for (element, hash) in list {
-            let known = self.places.get(hash).filter(|it| it.at.0 > self.oldest);
-            let (record, idx) =
-                known.map(|it| (it.record, it.idx)).unwrap_or_else(|| (0, self.idx(*hash, element)));
+            let (record, idx) = match self.places.get_mut(hash).filter(|it| it.at.0 > self.oldest) {
+                Some(known) => {
+                    known.used = self.pass;
+                    (known.record, known.idx)
+                }
+                None => (0, self.idx(*hash, element)),
+            };
             match ranges.last_mut() {
                 Some(it) if it.record == record && it.first + it.n == idx => it.n += 1,
                 _ => ranges.push(Range { record, first: idx, n: 1, n_records: 1 }),
@@ -249,7 +265,7 @@ const MAX_SKIPPED: usize = 64;
 
 /// Returns a list with the hashes of its elements. One that the list `before` has too, in the same order, is not hashed
 /// again.
-fn hashed<T: Serialize>(before: &Hashed<T>, list: Vec<T>, is_same: impl Fn(&T, &T) -> bool) -> Hashed<T> {
+fn hashed<K, T: Serialize>(before: &Hashed<K>, list: Vec<T>, is_same: impl Fn(&K, &T) -> bool) -> Hashed<T> {
     let mut next = 0;
     let mut hash_of = |element: &T| {
         let ahead = before.iter().skip(next).take(MAX_SKIPPED);
@@ -258,6 +274,14 @@ fn hashed<T: Serialize>(before: &Hashed<T>, list: Vec<T>, is_same: impl Fn(&T, &
         known.map_or_else(|| hash(element), |(_, (_, hash))| *hash)
     };
     list.into_iter().map(|it| (hash_of(&it), it)).map(|(hash, it)| (it, hash)).collect()
+}
+
+fn is_same<T>(before: &Weak<T>, element: &Arc<T>) -> bool {
+    std::ptr::eq(before.as_ptr(), Arc::as_ptr(element))
+}
+
+fn weak<T>(list: &Hashed<Arc<T>>) -> Hashed<Weak<T>> {
+    list.iter().map(|(it, hash)| (Arc::downgrade(it), *hash)).collect()
 }
 
 /// Returns the beginning of the hash of an element's JSON: enough to tell the elements of a session apart.
@@ -329,6 +353,31 @@ mod tests {
                 join(&mut read, &needed).unwrap();
                 assert_eq!(read.to_string(), whole.to_string());
             }
+        }
+    }
+
+    #[test]
+    fn what_a_window_has_left_is_forgotten() {
+        let mut known = KnownElements::default();
+        for number in 1..=200_u8 {
+            let said: Vec<u8> = (number..number.saturating_add(20)).collect();
+            let (_, elements, hashes) = known.split(content(&said), Timestamp(0));
+            assert!(number == 1 || elements.len() <= 2, "{number}: {}", elements.len());
+            known.add(number.into(), hashes, Timestamp(0));
+        }
+        // The window, and what has left it in the last passes; of each a part, and sixteen messages that come again.
+        assert!(known.places.len() <= 20 + 2 * 16 + 16 + 2, "{}", known.places.len());
+    }
+
+    #[test]
+    fn threads_that_take_turns_do_not_repeat_themselves() {
+        let mut known = KnownElements::default();
+        let (a, b): (Vec<u8>, Vec<u8>) = ((0..20).collect(), (100..120).collect());
+        for number in 1..=100_u64 {
+            let said = if number % 10 == 0 { &b } else { &a };
+            let (_, elements, hashes) = known.split(content(said), Timestamp(0));
+            known.add(number, hashes, Timestamp(0));
+            assert_eq!(elements.is_empty(), number != 1 && number != 10, "{number}");
         }
     }
 

@@ -27,8 +27,8 @@ const SOON: Duration = Duration::from_secs(1);
 const SETTLE: Duration = Duration::from_secs(2);
 /// How long the result of a call is waited for.
 const LATEST: Duration = Duration::from_secs(3600);
-/// How many elements are known at most, of all sessions together.
-const MAX_KNOWN: usize = 200_000;
+/// How many sessions are added to what is known before those that were not used since are forgotten.
+const MAX_KNOWN: usize = 1_000;
 /// How often a record is tried again that the store does not take, and after which pauses.
 const TRIES: u32 = 6;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -53,14 +53,17 @@ struct Inner {
 struct State {
     /// What is known of sessions. The lock of one is held while a record of it is written, so that the next record can
     /// name its elements.
-    known: HashMap<SessionKey, Arc<tokio::sync::Mutex<KnownElements>>>,
-    n_known: usize,
+    known: HashMap<SessionKey, Known>,
+    /// The sessions that were known when the last ones were forgotten, and were not used since.
+    older: HashMap<SessionKey, Known>,
     n_calls: u64,
     /// The calls that are being made: each waits for its result.
     open: HashMap<(ThreadKey, String), OpenCall>,
     /// The calls of a session that are over and not written yet.
     unwritten: HashMap<SessionKey, BTreeSet<u64>>,
 }
+
+type Known = Arc<tokio::sync::Mutex<KnownElements>>;
 
 #[derive(Debug)]
 struct OpenCall {
@@ -97,7 +100,9 @@ impl PassRecorder {
 
     /// Knows nothing of a session any more.
     pub(crate) fn forget(&self, session: &SessionKey) {
-        self.state().known.remove(session);
+        let mut state = self.state();
+        state.known.remove(session);
+        state.older.remove(session);
     }
 
     /// Returns how many records are not written yet.
@@ -129,12 +134,17 @@ impl PassRecorder {
         }
     }
 
-    fn known(&self, session: &SessionKey) -> Arc<tokio::sync::Mutex<KnownElements>> {
-        let mut state = self.state();
-        if state.n_known > MAX_KNOWN {
-            (state.known, state.n_known) = Default::default();
+    fn known(&self, session: &SessionKey) -> Known {
+        let state = &mut *self.state();
+        if let Some(known) = state.known.get(session) {
+            return Arc::clone(known);
         }
-        Arc::clone(state.known.entry(session.clone()).or_default())
+        if state.known.len() >= MAX_KNOWN {
+            state.older = std::mem::take(&mut state.known);
+        }
+        let known = state.older.remove(session).unwrap_or_default();
+        state.known.insert(session.clone(), Arc::clone(&known));
+        known
     }
 
     /// Writes a call down, with its result if that is there soon.
@@ -179,9 +189,7 @@ impl PassRecorder {
         for _ in 0..TRIES {
             match journal.append(&value, at, true).await {
                 Ok(number) => {
-                    let n_before = known.len();
                     known.add(number, hashes, at);
-                    self.state().n_known += known.len() - n_before;
                     return Some(number);
                 }
                 // It was deleted meanwhile.
