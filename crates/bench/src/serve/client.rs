@@ -89,6 +89,38 @@ impl User {
         }
     }
 
+    /// Asks without a session, again and again: the same way to the model, and nothing is kept.
+    pub(super) async fn ask_unkept(&self, n_requests: usize) -> Result<(), LoadError> {
+        for request in 1..=n_requests {
+            self.unkept(&format!("{} unkept {request}", self.session)).await?;
+        }
+        Ok(())
+    }
+
+    async fn unkept(&self, asked: &str) -> Result<(), LoadError> {
+        let url = format!("{}/v1/chat/completions", self.url);
+        let request = json!({
+            "model": "chat", "stream": true, "messages": [{"role": "user", "content": asked}],
+        });
+        let began = Instant::now();
+        let request =
+            self.http.post(url).header("content-type", "application/json").body(request.to_string());
+        let mut answer = checked(request.send().await?, StatusCode::OK).await?;
+        let (mut text, mut is_heard) = (String::new(), false);
+        while let Some(chunk) = answer.chunk().await? {
+            text += std::str::from_utf8(&chunk)?;
+            if !is_heard && text.contains(r#""content":"s"#) {
+                is_heard = true;
+                self.tally.first_unkept_delta(began.elapsed());
+            }
+        }
+        self.times.take(asked).await.ok_or("the model was not asked")?;
+        match is_heard && text.trim_end().ends_with("[DONE]") {
+            true => Ok(()),
+            false => Err(format!("{asked}: the answer is not whole").into()),
+        }
+    }
+
     /// Follows the events of the session until `n_turns` turns have ended, reconnecting now and then.
     pub(super) async fn follow(&self, n_turns: usize, seen: &SeenEvents) -> Result<(), LoadError> {
         let (mut after, mut n_ended) = (String::new(), 0);

@@ -34,6 +34,8 @@ use crate::jobs::store::Scratch;
 
 /// One in this many sessions is followed.
 const FOLLOWED: usize = 10;
+/// How many requests without a session are made afterwards at least, for comparison, by as many clients.
+const MIN_UNKEPT: usize = 200;
 /// How many turns are run first, in a separate session, without being measured.
 const WARM_UP: usize = 3;
 
@@ -75,7 +77,9 @@ pub fn serve(config: &ServeConfig) -> Result<Value, Box<dyn Error>> {
             tally: Arc::new(Tally::default()),
         };
         warm_up(&user).await.map_err(|err| err as Box<dyn Error>)?;
-        let report = load(config, &process, &user).await?;
+        let mut report = load(config, &process, &user).await?;
+        unkept(config, &user).await.map_err(|err| err as Box<dyn Error>)?;
+        report["first_unkept_delta_us"] = json!(at(&user.tally.first_unkept_deltas(), 50));
         match process.stop()? {
             true => Ok(report),
             false => Err("the server did not exit successfully".into()),
@@ -97,6 +101,15 @@ async fn warm_up(user: &User) -> Result<(), LoadError> {
     let user = User { session: "warm".to_owned(), tally: Arc::default(), ..user.clone() };
     user.begin().await?;
     user.talk(WARM_UP, &SeenEvents::new(false)).await
+}
+
+/// Makes requests without a session, by as many clients at once.
+async fn unkept(config: &ServeConfig, user: &User) -> Result<(), LoadError> {
+    let n_clients = config.sessions.max(1);
+    let n_each = MIN_UNKEPT.div_ceil(n_clients);
+    let clients = (0..n_clients).map(|it| User { session: format!("s{it}"), ..user.clone() });
+    let asked = clients.map(|it| async move { it.ask_unkept(n_each).await });
+    futures::future::try_join_all(asked).await.map(drop)
 }
 
 /// Runs all sessions and returns the measurements.
@@ -126,7 +139,6 @@ async fn load(config: &ServeConfig, process: &Process, user: &User) -> Result<Va
         }
     }
     let seconds = began.elapsed().as_secs_f64();
-    memory.look(process, n_turns, n_turns);
     let cpu = process.cpu_ms().zip(cpu_before).map(|(after, before)| (after - before) / n_turns as f64);
     let each = |(after, before): (f64, f64)| rounded((after - before) / n_turns as f64);
     let written = process.written_kb().zip(written_before).map(each);
@@ -135,7 +147,7 @@ async fn load(config: &ServeConfig, process: &Process, user: &User) -> Result<Va
     report["errors"] = errors.len().into();
     report["first_errors"] = errors.iter().take(5).cloned().collect();
     report["rss_mb"] = json!(process.peak_rss_mb());
-    report["rss_mb_at"] = json!(memory.0);
+    report["rss_mb_by_tenth"] = json!(memory.means());
     report["written_kb_per_turn"] = json!(written);
     report["server_cpu_ms_per_turn"] = json!(cpu.map(rounded));
     Ok(report)
@@ -157,24 +169,30 @@ async fn session(user: User, n_turns: usize, is_followed: bool) -> Result<(), Lo
     }
 }
 
-/// The server's memory when 10, 50 and 100 percent of the turns were done.
+/// The server's memory during each tenth of the turns: sums of looks, and their number. A single look tells little, since
+/// memory that was given back is returned to the system now and then.
 #[derive(Debug, Default)]
-struct Memory(Vec<(usize, f64)>);
+struct Memory([(f64, u32); 10]);
 
 impl Memory {
-    const MARKS: [usize; 3] = [10, 50, 100];
-
     fn look(&mut self, process: &Process, done: usize, all: usize) {
-        let next = Self::MARKS.get(self.0.len()).copied().filter(|it| done * 100 >= all * it);
-        if let (Some(percent), Some(rss)) = (next, process.rss_mb()) {
-            self.0.push((percent, rss));
+        let tenth = self.0.get_mut(done * 10 / all.max(1));
+        if let (Some((sum, n_looks)), Some(rss)) = (tenth, process.rss_mb()) {
+            *sum += rss;
+            *n_looks += 1;
         }
+    }
+
+    fn means(&self) -> Vec<f64> {
+        self.0
+            .iter()
+            .map(|(sum, n_looks)| (sum / f64::from((*n_looks).max(1)) * 10.0).round() / 10.0)
+            .collect()
     }
 }
 
 fn figures(tally: &Tally, seconds: f64) -> Value {
     let (whole, own) = tally.sorted();
-    let at = |list: &[u32], percent: usize| list.get(list.len().saturating_sub(1) * percent / 100).copied();
     json!({
         "name": "contexture",
         "job": "serve",
@@ -188,6 +206,10 @@ fn figures(tally: &Tally, seconds: f64) -> Value {
         "turn_median_us": at(&whole, 50),
         "turn_p99_us": at(&whole, 99),
     })
+}
+
+fn at(sorted: &[u32], percent: usize) -> Option<u32> {
+    sorted.get(sorted.len().saturating_sub(1) * percent / 100).copied()
 }
 
 fn rounded(it: f64) -> f64 {

@@ -13,6 +13,18 @@ pub(super) struct Tally {
     took: Mutex<Vec<(u32, u32)>>,
     /// Of each turn: how long its client waited for the first text, in microseconds.
     first_deltas: Mutex<Vec<u32>>,
+    /// The same of each request without a session.
+    first_unkept_deltas: Mutex<Vec<u32>>,
+}
+
+fn micros(it: Duration) -> u32 {
+    u32::try_from(it.as_micros()).unwrap_or(u32::MAX)
+}
+
+fn sorted(all: &Mutex<Vec<u32>>) -> Vec<u32> {
+    let mut all = all.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    all.sort_unstable();
+    all
 }
 
 impl Tally {
@@ -21,21 +33,26 @@ impl Tally {
     }
 
     pub(super) fn turn(&self, took: Duration, own: Duration) {
-        let micros = |it: Duration| u32::try_from(it.as_micros()).unwrap_or(u32::MAX);
         self.took.lock().unwrap_or_else(PoisonError::into_inner).push((micros(took), micros(own)));
         self.n_turns.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn first_delta(&self, after: Duration) {
-        let micros = u32::try_from(after.as_micros()).unwrap_or(u32::MAX);
-        self.first_deltas.lock().unwrap_or_else(PoisonError::into_inner).push(micros);
+        self.first_deltas.lock().unwrap_or_else(PoisonError::into_inner).push(micros(after));
+    }
+
+    pub(super) fn first_unkept_delta(&self, after: Duration) {
+        self.first_unkept_deltas.lock().unwrap_or_else(PoisonError::into_inner).push(micros(after));
     }
 
     /// Returns how long clients waited for the first text, shortest first.
     pub(super) fn first_deltas(&self) -> Vec<u32> {
-        let mut all = self.first_deltas.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        all.sort_unstable();
-        all
+        sorted(&self.first_deltas)
+    }
+
+    /// Returns the same of requests without a session.
+    pub(super) fn first_unkept_deltas(&self) -> Vec<u32> {
+        sorted(&self.first_unkept_deltas)
     }
 
     pub(super) fn n_requests(&self) -> u64 {
