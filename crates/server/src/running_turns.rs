@@ -10,7 +10,7 @@ use contexture_history::TurnNo;
 use contexture_message::ErrorCode;
 use contexture_session::{Thread, ThreadId, ThreadKey};
 use futures::StreamExt;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
@@ -100,12 +100,10 @@ impl RunningTurns {
         self.0.tasks.len()
     }
 
-    /// Starts a turn of a thread in a new task. `begin` is given what stops it; `tap` receives a copy of every event as
-    /// it happens.
+    /// Starts a turn of a thread in a new task. `begin` is given what stops it.
     pub(crate) fn start(
         &self,
         thread: &Thread,
-        tap: Option<mpsc::UnboundedSender<Event>>,
         begin: impl FnOnce(CancellationToken) -> Run,
     ) -> Result<TurnHandle, Problem> {
         if self.0.tasks.is_closed() {
@@ -120,7 +118,6 @@ impl RunningTurns {
         let driver = TurnDriver {
             running_turns: self.clone(),
             thread: thread.clone(),
-            tap,
             cancel: cancel.clone(),
             started_sender: Some(started_sender),
             turn_key: None,
@@ -159,7 +156,6 @@ impl RunningTurns {
 struct TurnDriver {
     running_turns: RunningTurns,
     thread: Thread,
-    tap: Option<mpsc::UnboundedSender<Event>>,
     cancel: CancellationToken,
     started_sender: Option<oneshot::Sender<TurnKey>>,
     turn_key: Option<(ThreadKey, TurnNo)>,
@@ -178,7 +174,7 @@ impl TurnDriver {
             tokio::select! {
                 biased;
                 event = run.next() => match event {
-                    Some(event) => self.on_event(event),
+                    Some(event) => self.on_event(&event),
                     None => break,
                 },
                 () = &mut timeout, if waits => {
@@ -211,13 +207,10 @@ impl TurnDriver {
         result
     }
 
-    fn on_event(&mut self, event: Event) {
-        self.running_turns.0.metrics.observe_event(&event);
-        if let Event::TurnStart { thread, turn } = &event {
+    fn on_event(&mut self, event: &Event) {
+        self.running_turns.0.metrics.observe_event(event);
+        if let Event::TurnStart { thread, turn } = event {
             self.begin(thread, turn);
-        }
-        if let Some(tap) = &self.tap {
-            let _ = tap.send(event);
         }
     }
 

@@ -7,7 +7,7 @@ use contexture_session::SessionId;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::follow::{Follow, Scope};
+use super::follow::{Follow, SessionScope};
 use super::turn_shapes::TurnEventFrame;
 use crate::Problem;
 use crate::app::Access;
@@ -49,7 +49,7 @@ pub(crate) async fn follow(
     access.sessions.open(&id).await?;
     let session = access.key(&id);
     let cursor = within(start, access.store().feed_end(session.clone()).await?)?;
-    Follow::respond(&access, session, cursor, Scope::Session).await
+    Ok(Follow::new(&access, session, cursor, SessionScope).await?.respond())
 }
 
 /// Reads where an event stream starts from `Last-Event-ID`, or else from the query: behind the event with that id, or

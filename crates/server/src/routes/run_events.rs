@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
 use super::events::{stream_start, within};
-use super::follow::{Follow, RunScope, Scope};
+use super::follow::{Follow, RunScope};
 use super::sessions::limited;
 use super::turns::wants_events;
 use crate::Problem;
@@ -147,5 +147,5 @@ pub(super) async fn follow_run(
         }
         scope.note_begun(&**store, &access.caller.tenant).await?;
     }
-    Follow::respond(access, access.key(run.session()), cursor, Scope::Run(scope)).await
+    Ok(Follow::new(access, access.key(run.session()), cursor, scope).await?.respond())
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use utoipa::IntoParams;
 
-use super::follow::{Follow, Scope, TurnScope};
+use super::follow::{Follow, TurnScope};
 use super::turn_shapes::{TurnRequest, TurnResult};
 use crate::Problem;
 use crate::app::{Access, App};
@@ -87,7 +87,7 @@ async fn replay(app: &App, thread: &Thread, turn: &TurnOutcome) -> Result<Respon
     // The end of a turn that is over is its last item.
     let scope = TurnScope::new(turn_key, last.saturating_sub(is_over.into()), is_over);
     let cursor = Cursor::at(first.saturating_sub(1));
-    Follow::respond(app, thread.key().session(), cursor, Scope::Turn(Box::new(scope))).await
+    Ok(Follow::new(app, thread.key().session(), cursor, scope).await?.respond())
 }
 
 /// Runs a turn and responds in the requested format. `begin` is given what stops it.
@@ -100,7 +100,7 @@ pub(crate) async fn reply(
 ) -> Result<Response, Problem> {
     let session = thread.key().session();
     let after = if as_events { app.store().feed_end(session.clone()).await? } else { 0 };
-    let mut handle = app.running_turns.start(thread, None, begin)?;
+    let mut handle = app.running_turns.start(thread, begin)?;
     let guard = cancel_on_disconnect.then(|| handle.cancel.clone().drop_guard());
     if !as_events {
         let outcome = handle.outcome().await;
@@ -127,7 +127,7 @@ pub(crate) async fn reply(
             }
         }
     };
-    Follow::respond(app, session, cursor, Scope::Turn(Box::new(scope))).await
+    Ok(Follow::new(app, session, cursor, scope).await?.respond())
 }
 
 /// Returns the key of a request that may be sent again.

@@ -22,7 +22,7 @@ use crate::live::LiveThread;
 use crate::log::draft::{Draft, closing, draft_items};
 use crate::log::notes::{is_stop_request, stop_request};
 use crate::search::{self, Search, SearchHit};
-use crate::store::{Head, Span};
+use crate::store::{Head, Span, Store};
 use crate::{
     IdInvalid, MemoryStore, NewItem, SessionError, SessionId, Snapshot, State, StoreError, ThreadId,
     ThreadKey, ids,
@@ -70,6 +70,11 @@ impl Thread {
     /// Returns the thread's name.
     pub fn id(&self) -> &ThreadId {
         &self.live.key.thread
+    }
+
+    /// Returns the store that holds the thread.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.live.shared.store
     }
 
     /// Whether its writes are private, see [`scratch`](Thread::scratch).

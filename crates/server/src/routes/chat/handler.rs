@@ -3,36 +3,35 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::{Body as ResponseBody, Bytes};
+use axum::body::Body as ResponseBody;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use contexture_agent::{AnswerRequest, Event, Outcome, Run, RunRequest, RunSpec};
+use contexture_agent::{AnswerRequest, Ended, Run, RunRequest, RunSpec};
 use contexture_compose::{GuardrailSide, Prompt, PromptBuilder, Schema, SchemaValidator};
 use contexture_history::TurnNo;
 use contexture_message::ErrorCode;
 use contexture_session::{Session, SessionId, SessionStart, Thread};
-use contexture_wire::Frame;
-use futures::stream;
 use serde_json::Value;
-use tokio::sync::mpsc;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 use super::answer::{CompletionMeta, CompletionResult, StreamedText, replayed};
 use super::documents::{ChatCompletion, ChatCompletionFrame, ChatCompletionRequest};
-use super::errors::{ChatRefused, document, no_model};
+use super::errors::{ChatRefused, no_model};
 use super::locate::{ChatStep, locate};
 use super::recognise::{ClientHistory, Hints};
 use super::request::ChatRequest;
-use super::stream::ChunkWriter;
+use super::stream::{ChunkWriter, CompletionScope};
 use crate::Problem;
-use crate::app::Access;
+use crate::app::{Access, App};
+use crate::events::cursor::Cursor;
 use crate::http::input::JsonBody;
 use crate::http::params::Retryable;
 use crate::loaded_project::LoadedProject;
+use crate::routes::follow::Follow;
 use crate::routes::prompts::unkept_sessions;
 use crate::routes::turn_shapes::input;
 use crate::routes::turns::idempotency_key;
-use crate::running_turns::TurnHandle;
+use crate::running_turns::{TurnHandle, TurnKey};
 
 /// The prompt behind `provider/model`: it is empty.
 const BARE: &str = "chat-completions";
@@ -101,12 +100,10 @@ pub(crate) async fn complete(
             Box::new(move |cancel| agent.answer(prompt, thread, AnswerRequest { cancel, ..answer }))
         }
     };
-    let (tap, events) = mpsc::unbounded_channel();
-    let handle = access.running_turns.start(thread, Some(tap), begin)?;
-    let guard = Some(handle.cancel.clone().drop_guard());
-    let turn = Turn { events, handle, guard, turn_key: None };
+    let after = thread.store().feed_end(thread.key().session()).await?;
+    let handle = access.running_turns.start(thread, begin)?;
     let defers_text = prompt.definition().output.is_some();
-    reply.send(turn, defers_text, session).await
+    reply.send(&access, handle, after, defers_text).await
 }
 
 /// Does the same as [`named`]. A schema from the client is compiled on a separate thread.
@@ -187,33 +184,6 @@ async fn instruct(thread: &Thread, request: &ChatRequest) -> Result<(), Problem>
     Ok(())
 }
 
-/// A turn that runs, as this endpoint follows it.
-struct Turn {
-    events: mpsc::UnboundedReceiver<Event>,
-    handle: TurnHandle,
-    /// Stops the turn when the client disconnects.
-    guard: Option<DropGuard>,
-    /// Its thread and its name, once it has begun.
-    turn_key: Option<(String, String)>,
-}
-
-impl Turn {
-    async fn next(&mut self) -> Option<Event> {
-        let event = self.events.recv().await;
-        if let Some(Event::TurnStart { thread, turn }) = &event {
-            self.turn_key = Some((thread.clone(), turn.clone()));
-        }
-        event
-    }
-
-    /// Waits for the end, after which dropping the connection stops nothing.
-    async fn outcome(&mut self) -> Result<Outcome, Problem> {
-        let outcome = self.handle.outcome().await;
-        self.guard.take().map(DropGuard::disarm);
-        outcome
-    }
-}
-
 /// The context of a response besides the turn.
 struct Reply {
     meta: CompletionMeta,
@@ -223,31 +193,41 @@ struct Reply {
 }
 
 impl Reply {
-    /// Answers with a turn; `session` lives as long as it runs.
-    async fn send(self, mut turn: Turn, defers_text: bool, session: Session) -> Result<Response, Problem> {
-        let mut chunks = self.chunks(defers_text);
+    /// Answers with a turn whose events come after a number of its session. A client that goes away stops it.
+    async fn send(
+        self,
+        app: &App,
+        mut handle: TurnHandle,
+        after: u64,
+        defers_text: bool,
+    ) -> Result<Response, Problem> {
+        let guard = handle.cancel.clone().drop_guard();
+        let chunks = self.chunks(defers_text);
+        let Ok(turn_key) = (&mut handle.turn_key).await else {
+            let outcome = handle.outcome().await?;
+            guard.disarm();
+            let result = match outcome.ended {
+                Ended::Replayed => replayed(&self.thread, outcome.turn).await?,
+                _ => CompletionResult::of(&outcome, StreamedText::default()),
+            };
+            return Ok(self.respond(&result, chunks, None));
+        };
+        let scope = CompletionScope::new(turn_key.clone(), handle, guard, chunks);
+        let (store, session) = (self.thread.store(), self.thread.key().session());
+        let mut follow = Follow::over(app, store, session, Cursor::at(after), scope).await?;
         // A failure before the first text has its own status code.
-        let mut first = String::new();
-        while first.is_empty() {
-            let Some(event) = turn.next().await else { break };
-            first = chunks.event(&event);
+        follow.begin().await;
+        if follow.scope.has_begun() {
+            return Ok(self.headed(follow.respond(), Some(turn_key)));
         }
-        if first.is_empty() {
-            let outcome = turn.outcome().await?;
-            let result = self.result(&outcome, chunks.streamed.clone()).await?;
-            return Ok(self.respond(&result, chunks, turn.turn_key));
-        }
-        let headers = self.headed(events_response(ResponseBody::empty()), turn.turn_key.clone());
-        let follow = Follow { reply: self, turn, chunks, _session: session };
-        let body = stream::once(async move { Ok::<_, std::convert::Infallible>(Bytes::from(first)) });
-        let body = futures::StreamExt::chain(body, stream::unfold(Some(follow), Follow::step));
-        Ok(headers.map(|_| ResponseBody::from_stream(body)))
+        let (result, chunks) = follow.scope.into_result().await?;
+        Ok(self.respond(&result, chunks, Some(turn_key)))
     }
 
     /// Answers with a turn that the same request had before.
     async fn replay(self, turn: TurnNo) -> Result<Response, Problem> {
         let result = replayed(&self.thread, turn).await?;
-        let turn_key = (self.thread.id().to_string(), turn.to_string());
+        let turn_key = TurnKey { thread: self.thread.id().clone(), turn };
         Ok(self.respond(&result, self.chunks(true), Some(turn_key)))
     }
 
@@ -262,7 +242,7 @@ impl Reply {
         &self,
         result: &CompletionResult,
         mut chunks: ChunkWriter,
-        turn_key: Option<(String, String)>,
+        turn_key: Option<TurnKey>,
     ) -> Response {
         let response = match self.request.stream {
             true => events_response(ResponseBody::from(chunks.end(result))),
@@ -271,17 +251,9 @@ impl Reply {
         self.headed(response, turn_key)
     }
 
-    /// Returns the result of a turn. For a replayed turn it is read from the log.
-    async fn result(&self, outcome: &Outcome, streamed: StreamedText) -> Result<CompletionResult, Problem> {
-        match outcome.ended {
-            contexture_agent::Ended::Replayed => Ok(replayed(&self.thread, outcome.turn).await?),
-            _ => Ok(CompletionResult::of(outcome, streamed)),
-        }
-    }
-
     /// Adds headers that identify the turn.
-    fn headed(&self, mut response: Response, turn_key: Option<(String, String)>) -> Response {
-        let (thread, turn) = turn_key.unzip();
+    fn headed(&self, mut response: Response, turn_key: Option<TurnKey>) -> Response {
+        let (thread, turn) = turn_key.map(|it| (it.thread.to_string(), it.turn.to_string())).unzip();
         let session = self.session.as_ref().map(ToString::to_string);
         // A turn outside a session has no thread or turn to look up.
         let of_session = |it: Option<String>| it.filter(|_| self.session.is_some());
@@ -302,35 +274,4 @@ impl Reply {
 fn events_response(body: ResponseBody) -> Response {
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
     (headers, body).into_response()
-}
-
-/// A stream on its way: dropping it stops the turn.
-struct Follow {
-    reply: Reply,
-    turn: Turn,
-    chunks: ChunkWriter,
-    /// A session that is not stored disappears with its last handle.
-    _session: Session,
-}
-
-impl Follow {
-    async fn step(follow: Option<Self>) -> Option<(Result<Bytes, std::convert::Infallible>, Option<Self>)> {
-        let mut follow = follow?;
-        while let Some(event) = follow.turn.next().await {
-            let text = follow.chunks.event(&event);
-            if !text.is_empty() {
-                return Some((Ok(Bytes::from(text)), Some(follow)));
-            }
-        }
-        let result = match follow.turn.outcome().await {
-            Ok(outcome) => follow.reply.result(&outcome, follow.chunks.streamed.clone()).await,
-            Err(err) => Err(err),
-        };
-        let text = match result {
-            Ok(result) => follow.chunks.end(&result),
-            // It came after the first chunk.
-            Err(problem) => Frame::data(document(&problem).to_string()).to_sse(),
-        };
-        Some((Ok(Bytes::from(text)), None))
-    }
 }

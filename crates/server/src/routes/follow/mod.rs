@@ -20,14 +20,16 @@ use axum::response::{IntoResponse, Response};
 use contexture_agent::{ends_turn, is_answer};
 use contexture_history::Timestamp;
 use contexture_model::COLLECT;
-use contexture_session::{FeedItem, SessionKey, Span, StoreError, ThreadId, ThreadKey, UnfinishedText};
+use contexture_session::{
+    FeedItem, SessionKey, Span, Store, StoreError, ThreadId, ThreadKey, UnfinishedText,
+};
 use futures::future::BoxFuture;
-use futures::stream;
+use futures::stream::{self, Stream};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::time::{Instant, Sleep};
 
-pub(super) use self::scope::{RunScope, Scope, TurnScope};
+pub(super) use self::scope::{RunScope, Scope, SessionScope, TurnScope};
 use crate::Problem;
 use crate::app::App;
 use crate::events::cursor::Cursor;
@@ -43,12 +45,13 @@ const PAUSE: Duration = Duration::from_millis(300);
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
 /// A connection that follows a session.
-pub(crate) struct Follow {
+pub(super) struct Follow<S> {
     app: App,
+    store: Arc<dyn Store>,
     session: SessionKey,
     /// When what is followed was created. One turn ends before that matters.
     created: Option<Timestamp>,
-    scope: Scope,
+    pub(super) scope: S,
     follower: Follower,
     /// The frames to send, as one piece: each write is a system call.
     ready: String,
@@ -71,19 +74,41 @@ pub(crate) struct Follow {
     last_sent: Instant,
 }
 
-impl Follow {
-    /// Responds with what follows an id.
-    pub(super) async fn respond(
+/// What a connection has for its client.
+enum Progress {
+    /// Frames.
+    Ready,
+    /// Nothing for long: a sign of life is due.
+    Quiet,
+    /// Nothing any more.
+    Over,
+}
+
+impl<S: Scope> Follow<S> {
+    /// Follows a session of the server's store after an id.
+    pub(super) async fn new(
         app: &App,
         session: SessionKey,
         cursor: Cursor,
-        scope: Scope,
-    ) -> Result<Response, Problem> {
-        let threads = threads_of(app, &session, &cursor).await?;
+        scope: S,
+    ) -> Result<Self, Problem> {
+        Self::over(app, app.store(), session, cursor, scope).await
+    }
+
+    /// Follows a session of a store after an id.
+    pub(super) async fn over(
+        app: &App,
+        store: &Arc<dyn Store>,
+        session: SessionKey,
+        cursor: Cursor,
+        scope: S,
+    ) -> Result<Self, Problem> {
+        let threads = threads_of(&**store, &session, &cursor).await?;
         let heartbeat = Duration::from_secs(app.config.heartbeat_seconds.max(1));
         let look_again = scope.may_run_elsewhere().then(|| Instant::now() + LOOK_AGAIN);
         let mut follow = Self {
             app: app.clone(),
+            store: Arc::clone(store),
             created: None,
             scope,
             follower: Follower::new(cursor, threads),
@@ -99,35 +124,59 @@ impl Follow {
             last_sent: Instant::now(),
             session,
         };
-        if !matches!(follow.scope, Scope::Turn(_)) {
+        if !follow.scope.ends_with_turn() {
             follow.created = follow.created().await?;
         }
-        let frames = stream::unfold(follow, |mut follow| async move {
-            let frames = follow.next().await?;
-            follow.last_sent = Instant::now();
-            Some((Ok::<_, Infallible>(frames), follow))
-        });
+        Ok(follow)
+    }
+
+    /// Responds with the frames.
+    pub(super) fn respond(self) -> Response {
         // Proxies that collect answers would hold events back.
         let headers = [
             (header::CONTENT_TYPE.as_str(), "text/event-stream"),
             (header::CACHE_CONTROL.as_str(), "no-cache"),
             ("x-accel-buffering", "no"),
         ];
-        Ok((headers, Body::from_stream(frames)).into_response())
+        (headers, Body::from_stream(self.frames())).into_response()
+    }
+
+    fn frames(self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
+        stream::unfold(self, |mut follow| async move {
+            let frames = follow.next().await?;
+            follow.last_sent = Instant::now();
+            Some((Ok(frames), follow))
+        })
+    }
+
+    /// Waits for the first frames, or for the end: until then the response can be another one.
+    pub(super) async fn begin(&mut self) {
+        while matches!(self.advance().await, Progress::Quiet) {
+            self.last_sent = Instant::now();
+        }
     }
 
     /// Returns the next frames, or nothing at the end.
     async fn next(&mut self) -> Option<Bytes> {
+        match self.advance().await {
+            Progress::Ready => Some(std::mem::take(&mut self.ready).into()),
+            Progress::Quiet => Some(Bytes::from_static(ALIVE)),
+            Progress::Over => None,
+        }
+    }
+
+    /// Waits until there are frames to send, or a sign of life.
+    async fn advance(&mut self) -> Progress {
         if self.last_sent.elapsed() > LOOK_AGAIN {
             // What a slow client was to be told may have been forgotten or deleted since.
             (self.changed, self.is_stale) = (None, true);
         }
         loop {
             if !self.ready.is_empty() {
-                return Some(std::mem::take(&mut self.ready).into());
+                return Progress::Ready;
             }
             if self.is_over {
-                return None;
+                return Progress::Over;
             }
             let notify = Arc::clone(&self.streamed);
             let streamed = notify.notified();
@@ -136,7 +185,7 @@ impl Follow {
                 self.is_stale = true;
                 tokio::time::sleep(PAUSE).await;
                 if self.last_sent.elapsed() >= self.heartbeat {
-                    return Some(Bytes::from_static(ALIVE));
+                    return Progress::Quiet;
                 }
                 continue;
             }
@@ -147,8 +196,8 @@ impl Follow {
                 self.is_over = true;
                 continue;
             }
-            if let ControlFlow::Break(last) = self.wait(streamed).await {
-                return last;
+            if let ControlFlow::Break(progress) = self.wait(streamed).await {
+                return progress;
             }
         }
     }
@@ -174,7 +223,7 @@ impl Follow {
     }
 
     async fn read(&mut self) -> Result<(), StoreError> {
-        let page = self.app.store().feed(self.session.clone(), self.follower.number(), PAGE).await?;
+        let page = self.store.feed(self.session.clone(), self.follower.number(), PAGE).await?;
         self.is_stale = page.len() >= PAGE;
         if page.is_empty() {
             self.follower.is_at_end();
@@ -212,7 +261,7 @@ impl Follow {
 
     /// Tells the answers that grow on other instances, as far as they were saved.
     async fn tell_saved(&mut self, live: &BTreeSet<ThreadId>) -> Result<(), StoreError> {
-        let saved = self.app.store().saved(self.session.clone()).await?;
+        let saved = self.store.saved(self.session.clone()).await?;
         for (thread, answer) in saved.into_iter().filter(|(it, _)| !live.contains(it)) {
             if self.follower.is_new(&thread, &answer) && self.is_in_log(&thread, &answer).await? {
                 self.follower.skip(&thread, &answer);
@@ -227,7 +276,7 @@ impl Follow {
     /// Whether the log has the answer whose text was saved.
     async fn is_in_log(&mut self, thread: &ThreadId, answer: &UnfinishedText) -> Result<bool, StoreError> {
         let key = ThreadKey { tenant: self.session.tenant.clone(), thread: thread.clone() };
-        let since = self.app.store().read(key, Span::After { seq: answer.end, max: PAGE }).await?;
+        let since = self.store.read(key, Span::After { seq: answer.end, max: PAGE }).await?;
         Ok(since.iter().any(|it| is_answer(it) || ends_turn(it).is_some() || starts_turn(&it.body)))
     }
 
@@ -239,9 +288,9 @@ impl Follow {
     }
 
     /// Waits until there may be something to tell, until a sign of life is due, or until the server stops.
-    async fn wait(&mut self, streamed: Notified<'_>) -> ControlFlow<Option<Bytes>> {
+    async fn wait(&mut self, streamed: Notified<'_>) -> ControlFlow<Progress> {
         let changed = self.changed.get_or_insert_with(|| {
-            let (store, session) = (Arc::clone(self.app.store()), self.session.clone());
+            let (store, session) = (Arc::clone(&self.store), self.session.clone());
             let after = self.follower.number();
             Box::pin(async move { store.feed_changed(session, after).await })
         });
@@ -282,6 +331,11 @@ impl Follow {
                         return ControlFlow::Continue(());
                     }
                     Ok(_) => {}
+                    // The session was deleted. The outcome of a turn that runs here is still told.
+                    Err(StoreError::NotFound { .. }) if self.scope.may_run_elsewhere() => {
+                        return ControlFlow::Break(Progress::Over);
+                    }
+                    Err(StoreError::NotFound { .. }) => self.scope.settled().await,
                     Err(_) => tokio::time::sleep(PAUSE).await,
                 }
             }
@@ -289,9 +343,9 @@ impl Follow {
             () = look_again => self.look_again = None,
             () = quiet_for_long => {
                 let is_gone = self.is_gone().await;
-                return ControlFlow::Break((!is_gone).then(|| Bytes::from_static(ALIVE)));
+                return ControlFlow::Break(if is_gone { Progress::Over } else { Progress::Quiet });
             }
-            () = self.app.stop.cancelled() => return ControlFlow::Break(None),
+            () = self.app.stop.cancelled() => return ControlFlow::Break(Progress::Over),
         }
         self.is_stale = true;
         ControlFlow::Continue(())
@@ -301,7 +355,7 @@ impl Follow {
     async fn created(&mut self) -> Result<Option<Timestamp>, StoreError> {
         let thread = self.scope.log(&self.session);
         let key = ThreadKey { tenant: self.session.tenant.clone(), thread };
-        Ok(self.app.store().head(key).await?.map(|it| it.info.created))
+        Ok(self.store.head(key).await?.map(|it| it.info.created))
     }
 
     /// Whether what is followed was deleted, so that nothing follows. A session that was created again is another one:
@@ -316,13 +370,13 @@ impl Follow {
 
 /// Finds the threads of the answers that an id names.
 async fn threads_of(
-    app: &App,
+    store: &dyn Store,
     session: &SessionKey,
     cursor: &Cursor,
 ) -> Result<BTreeMap<u64, ThreadId>, Problem> {
     let mut threads = BTreeMap::new();
     for began in cursor.answers.keys().copied().filter(|it| *it > 0 && *it <= cursor.number) {
-        let found = app.store().feed(session.clone(), began - 1, 1).await?;
+        let found = store.feed(session.clone(), began - 1, 1).await?;
         threads.extend(found.into_iter().find(|it| it.number == began).map(|it| (began, it.thread)));
     }
     Ok(threads)

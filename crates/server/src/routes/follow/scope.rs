@@ -1,6 +1,9 @@
 //! What a connection tells of a session: everything, one turn, or one run.
+//!
+//! The endpoint for OpenAI's clients has [another](crate::routes::chat): one turn in their format.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 
 use contexture_agent::{AgentError, ApprovalRequest, Event, Outcome};
@@ -16,87 +19,61 @@ use super::frame::{run_frame, turn_frame};
 use crate::events::follower::{Told, What};
 use crate::running_turns::TurnKey;
 
-/// What a connection tells of a session.
-pub(in crate::routes) enum Scope {
-    /// The events of all turns.
-    Session,
-    /// The events of one turn, to its end.
-    Turn(Box<TurnScope>),
-    /// The events of a run and of its turns, to its end.
-    Run(RunScope),
-}
-
-impl Scope {
+/// What a connection tells of a session, and how.
+pub(in crate::routes) trait Scope: Send + 'static {
     /// Returns the log without which nothing more is told.
-    pub(super) fn log(&self, session: &SessionKey) -> ThreadId {
-        match self {
-            Scope::Run(run) => run.log.clone(),
-            Scope::Session | Scope::Turn(_) => session.session.main(),
-        }
+    fn log(&self, session: &SessionKey) -> ThreadId {
+        session.session.main()
+    }
+
+    /// Whether it ends with a turn, before it matters that a session of the same name is made again.
+    fn ends_with_turn(&self) -> bool {
+        false
     }
 
     /// Whether another instance may save text of what is told.
-    pub(super) fn may_run_elsewhere(&self) -> bool {
-        match self {
-            Scope::Turn(turn) => turn.outcome.is_none() && !turn.is_settled,
-            Scope::Session | Scope::Run(_) => true,
-        }
+    fn may_run_elsewhere(&self) -> bool {
+        true
     }
 
     /// Completes when the log has everything that is told.
-    pub(super) async fn settled(&mut self) {
-        match self {
-            Scope::Turn(turn) => turn.settled().await,
-            Scope::Session | Scope::Run(_) => std::future::pending().await,
-        }
+    fn settled(&mut self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
     }
 
     /// Whether nothing more is told, once the log is read. Adds what is told at the end and is not in the log.
-    pub(super) fn ended(&mut self, frames: &mut String) -> bool {
-        let Scope::Turn(turn) = self else { return false };
-        if let Some(event) = turn.last_event.take().filter(|_| turn.is_settled) {
-            turn_frame(frames, None, &turn.turn_key.thread, turn.turn_key.turn, event);
-        }
-        if turn.is_settled {
-            turn.guard.take().map(DropGuard::disarm);
-        }
-        turn.is_settled
+    fn ended(&mut self, _frames: &mut String) -> bool {
+        false
     }
 
     /// Whether there is something to tell that no log has.
-    pub(super) fn has_unlogged(&self) -> bool {
-        matches!(self, Scope::Run(run) if !run.unlogged.is_empty())
+    fn has_unlogged(&self) -> bool {
+        false
     }
 
     /// Tells what no log has.
-    pub(super) fn tell_unlogged(&mut self, frames: &mut String) {
-        if let Scope::Run(run) = self {
-            run.tell_unlogged(frames);
-        }
-    }
+    fn tell_unlogged(&mut self, _frames: &mut String) {}
 
     /// Notes what an item says about what is told.
-    pub(super) fn see(&mut self, item: &FeedItem) {
-        if let Scope::Run(run) = self {
-            run.see(item);
-        }
-    }
+    fn see(&mut self, _item: &FeedItem) {}
 
     /// Adds the frame of an event, if it is told. Returns whether it is the last.
-    pub(super) async fn tell(&mut self, told: Told, frames: &mut String) -> bool {
-        match self {
-            Scope::Session => match told.what {
-                What::Turn(turn, event) => turn_frame(frames, Some(&told.id), &told.thread, turn, event),
-                What::Run(_) => {}
-            },
-            Scope::Turn(turn) => return turn.tell(told, frames).await,
-            Scope::Run(run) => return run.tell(told, frames).unwrap_or(false),
+    fn tell(&mut self, told: Told, frames: &mut String) -> impl Future<Output = bool> + Send;
+}
+
+/// The events of all turns of a session.
+pub(in crate::routes) struct SessionScope;
+
+impl Scope for SessionScope {
+    async fn tell(&mut self, told: Told, frames: &mut String) -> bool {
+        if let What::Turn(turn, event) = told.what {
+            turn_frame(frames, Some(&told.id), &told.thread, turn, event);
         }
         false
     }
 }
 
-/// One turn of a session.
+/// The events of one turn, to its end.
 pub(in crate::routes) struct TurnScope {
     turn_key: TurnKey,
     /// The turn ends with an item behind this number. Earlier ends let it wait.
@@ -129,6 +106,25 @@ impl TurnScope {
         Self { outcome: Some(outcome), guard, ..self }
     }
 
+    /// Whether an event belongs to the turn. Room may be made for it before it begins.
+    fn is_told(&self, turn: TurnNo, event: &Event) -> bool {
+        let makes_room = matches!(
+            event,
+            Event::ContextCompactionStart { .. } | Event::ContextCompactionEnd(_) | Event::Compaction(_)
+        );
+        turn == self.turn_key.turn || (turn < self.turn_key.turn && makes_room)
+    }
+}
+
+impl Scope for TurnScope {
+    fn ends_with_turn(&self) -> bool {
+        true
+    }
+
+    fn may_run_elsewhere(&self) -> bool {
+        self.outcome.is_none() && !self.is_settled
+    }
+
     /// Waits for the outcome of the turn. By then the log has everything that it said.
     async fn settled(&mut self) {
         let Some(outcome) = &mut self.outcome else { return std::future::pending().await };
@@ -140,6 +136,16 @@ impl TurnScope {
             Ok(Err(_)) | Err(_) => {}
         }
         (self.outcome, self.is_settled) = (None, true);
+    }
+
+    fn ended(&mut self, frames: &mut String) -> bool {
+        if let Some(event) = self.last_event.take().filter(|_| self.is_settled) {
+            turn_frame(frames, None, &self.turn_key.thread, self.turn_key.turn, event);
+        }
+        if self.is_settled {
+            self.guard.take().map(DropGuard::disarm);
+        }
+        self.is_settled
     }
 
     async fn tell(&mut self, told: Told, frames: &mut String) -> bool {
@@ -162,18 +168,9 @@ impl TurnScope {
         turn_frame(frames, Some(&told.id), &told.thread, turn, event);
         is_last
     }
-
-    /// Whether an event belongs to the turn. Room may be made for it before it begins.
-    fn is_told(&self, turn: TurnNo, event: &Event) -> bool {
-        let makes_room = matches!(
-            event,
-            Event::ContextCompactionStart { .. } | Event::ContextCompactionEnd(_) | Event::Compaction(_)
-        );
-        turn == self.turn_key.turn || (turn < self.turn_key.turn && makes_room)
-    }
 }
 
-/// One run of a session.
+/// The events of a run and of its turns, to its end.
 pub(in crate::routes) struct RunScope {
     run: RunId,
     /// The run's log.
@@ -231,6 +228,40 @@ impl RunScope {
         Ok(())
     }
 
+    /// Returns an event of the session as the run tells it, if it does.
+    fn event_of(&self, thread: ThreadId, what: What) -> Option<RunEvent> {
+        match what {
+            What::Run(value) if thread == self.log => RunEvent::deserialize(&value).ok(),
+            What::Run(_) => None,
+            What::Turn(turn, event) => {
+                let node = Arc::clone(self.nodes.get(&(thread.clone(), turn))?);
+                let turn = Some(TurnRef { thread, turn: turn.to_string().into() });
+                Some(RunEvent::NodeEvent { node, turn, event })
+            }
+        }
+    }
+}
+
+impl Scope for RunScope {
+    fn log(&self, _session: &SessionKey) -> ThreadId {
+        self.log.clone()
+    }
+
+    fn has_unlogged(&self) -> bool {
+        !self.unlogged.is_empty()
+    }
+
+    /// Tells what no log has. It has no id: a follower that comes back does not get it again.
+    fn tell_unlogged(&mut self, frames: &mut String) {
+        loop {
+            match self.unlogged.try_recv() {
+                Ok((run, event)) if run == self.run => run_frame(frames, None, &event),
+                Ok(_) | Err(TryRecvError::Lagged(_)) => {}
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return,
+            }
+        }
+    }
+
     /// Notes what an item says about the turns of the run. A turn's first items come before the run's log names it.
     fn see(&mut self, FeedItem { thread, item, .. }: &FeedItem) {
         match &item.body {
@@ -246,36 +277,17 @@ impl RunScope {
         }
     }
 
-    /// Tells what no log has. It has no id: a follower that comes back does not get it again.
-    fn tell_unlogged(&mut self, frames: &mut String) {
-        loop {
-            match self.unlogged.try_recv() {
-                Ok((run, event)) if run == self.run => run_frame(frames, None, &event),
-                Ok(_) | Err(TryRecvError::Lagged(_)) => {}
-                Err(TryRecvError::Empty | TryRecvError::Closed) => return,
-            }
-        }
-    }
-
-    fn tell(&mut self, told: Told, frames: &mut String) -> Option<bool> {
-        let event = match told.what {
-            What::Run(value) if told.thread == self.log => RunEvent::deserialize(&value).ok()?,
-            What::Run(_) => return None,
-            What::Turn(turn, event) => {
-                let node = Arc::clone(self.nodes.get(&(told.thread.clone(), turn))?);
-                let turn = Some(TurnRef { thread: told.thread, turn: turn.to_string().into() });
-                RunEvent::NodeEvent { node, turn, event }
-            }
-        };
+    async fn tell(&mut self, told: Told, frames: &mut String) -> bool {
+        let Some(event) = self.event_of(told.thread, told.what) else { return false };
         if let RunEvent::NodeEnd { .. } = event {
             // Whatever the node has said comes before its end.
             self.tell_unlogged(frames);
         }
         run_frame(frames, Some(&told.id), &event);
-        Some(match event {
+        match event {
             RunEvent::RunEnd { .. } => true,
             RunEvent::RunWait { .. } => self.until_it_waits,
             _ => false,
-        })
+        }
     }
 }
