@@ -519,3 +519,27 @@ async fn a_follower_of_a_session_that_is_created_again_is_sent_away() {
     }
     panic!("it was told of another session");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_streams_of_a_deleted_session_end() {
+    let ground = Ground::memory();
+    let (model, [voice]) = puppet();
+    let (one, two) = (instance(&ground, &model).await, instance(&ground, &model).await);
+    one.session("demo").await;
+    let mut turn = begin(&one, json!({"user": "hi"})).await;
+    let mut followers = [follow(&one, EVENTS, "0").await, follow(&two, EVENTS, "0").await];
+    voice.say("Well");
+    turn.hear_of("Well").await;
+    for follower in &mut followers {
+        follower.hear_of("Well").await;
+    }
+    let deleted = one.client.delete(format!("{}/v1/sessions/demo", one.url)).send().await.unwrap();
+    assert_eq!(deleted.status(), 204);
+    for follower in &mut followers {
+        assert_eq!(follower.hear(|_| false).await, []);
+    }
+    // The client of the turn is told why it ends, although there is no log to record it.
+    voice.done(vec![Part::text("Well then.")]);
+    let rest = turn.hear(|_| false).await;
+    assert_eq!(rest.last().map(|it| it.event.as_str()), Some("error"), "{rest:?}");
+}

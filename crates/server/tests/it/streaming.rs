@@ -1,10 +1,10 @@
 //! Events: told once each, in order, and from any place on.
 
-use contexture_message::Delta;
+use contexture_message::{Answer, Delta};
 use contexture_model::Step;
 use serde_json::json;
 
-use crate::scene::{Ground, answering, frames, json_of, resumes, told};
+use crate::scene::{Frame, Ground, Listener, Scene, answering, frames, json_of, resumes, told};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_is_told_as_it_happens() {
@@ -64,4 +64,64 @@ async fn a_key_that_comes_again_is_told_the_same_from_the_log() {
     assert_eq!(again[..2], first[..]);
     assert_eq!(told(&again), "turn.start\ntext.delta Slowly\nerror\nturn.end interrupted");
     assert_eq!(told(&frames(send().await, 100).await), told(&again), "and once more when it is over");
+}
+
+/// How many large answers are given: together they fill the buffers of a connection several times.
+const N_LARGE: usize = 12;
+
+fn large(answer: usize) -> String {
+    format!("answer {answer}. ").repeat(100_000)
+}
+
+/// Returns a follower that has read nothing of the large answers, each in a thread of its own.
+async fn stalled(scene: &Scene) -> Listener {
+    scene.session("demo").await;
+    scene.turn("demo", "hi").await;
+    let mut follower = Listener::new(scene.get("/v1/sessions/demo/events").send().await.unwrap());
+    follower.hear(|it| it.last().is_some_and(|it| it.event == "turn.end")).await;
+    for _ in 0..N_LARGE {
+        let thread = scene.post("/v1/sessions/demo/threads", json!({})).send().await.unwrap();
+        let thread = json_of(thread).await.1["id"].clone();
+        let turn = json!({"user": "Tell me all.", "thread": thread});
+        let turn = scene.post("/v1/sessions/demo/turns", turn).send().await.unwrap();
+        assert_eq!(json_of(turn).await.1["status"], "completed");
+    }
+    follower
+}
+
+async fn answering_at_length() -> Scene {
+    let texts = ["Hello.".to_owned()].into_iter().chain((0..N_LARGE).map(large));
+    let steps = texts.map(|it| Step::Answer(Answer::text(it))).collect();
+    Ground::memory().instance_with(steps, &[("server.heartbeat_seconds", "1")]).await
+}
+
+fn n_ended(frames: &[Frame]) -> usize {
+    frames.iter().filter(|it| it.event == "turn.end").count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_stalls_misses_nothing() {
+    let scene = answering_at_length().await;
+    let mut follower = stalled(&scene).await;
+    let frames = follower.hear(|it| n_ended(it) == N_LARGE).await;
+    let mut texts: Vec<String> = Vec::new();
+    for frame in frames {
+        match frame.event.as_str() {
+            "turn.start" => texts.push(String::new()),
+            "text.delta" => texts.last_mut().unwrap().push_str(frame.data["text"].as_str().unwrap()),
+            _ => {}
+        }
+    }
+    assert!(texts == (0..N_LARGE).map(large).collect::<Vec<_>>(), "{} turns", texts.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_stalls_is_not_told_what_was_deleted_since() {
+    let scene = answering_at_length().await;
+    let mut follower = stalled(&scene).await;
+    let deleted = scene.client.delete(format!("{}/v1/sessions/demo", scene.url)).send().await.unwrap();
+    assert_eq!(deleted.status(), 204);
+    // What its connection holds is all that follows.
+    let frames = follower.hear(|_| false).await;
+    assert!(n_ended(&frames) < N_LARGE, "{}", n_ended(&frames));
 }
