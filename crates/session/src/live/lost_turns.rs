@@ -10,10 +10,13 @@ use contexture_message::Message;
 use futures::TryStreamExt as _;
 
 use super::{LiveThread, WriteGuard};
-use crate::log::draft::{Draft, LOST, ended};
+use crate::log::draft::{Draft, ended};
 use crate::log::notes::is_stop_request;
 use crate::store::{Fence, Guard, pages};
 use crate::{NewItem, SessionError, State, StoreError};
+
+/// The recorded reason for such a turn.
+const LOST: &str = "its writer was lost";
 
 impl LiveThread {
     /// Records the in-flight turn as interrupted if its writer was lost, as the next writer would.

@@ -323,7 +323,7 @@ impl LiveThread {
         Ok(())
     }
 
-    /// Appends once, after ending a turn whose writer was lost.
+    /// Appends once, after ending a turn whose writer was lost: `draft` never sees a turn in flight.
     pub(crate) async fn append_next(
         &self,
         writer: &mut WriteGuard,

@@ -10,7 +10,7 @@ use contexture_message::Message;
 
 use crate::config::{Ports, SessionConfig};
 use crate::live::Shared;
-use crate::log::draft::{Draft, closing, draft_items};
+use crate::log::draft::{Draft, draft_items};
 use crate::store::{NewLog, NewSession, SessionInfo, Store, ThreadInfo, Usage};
 use crate::thread::isolated_name;
 use crate::{
@@ -263,12 +263,9 @@ impl Session {
 
 fn start_draft(state: &State, start: &IsolatedStart) -> Draft {
     let items: Vec<NewItem> = start.initial_messages.iter().cloned().map(NewItem::from).collect();
-    let mut draft = closing(state, false);
     let model = start.model.clone().map(|it| Change::Model { provider: it.provider, model: it.model });
     let instructions = start.system_instructions.clone().map(|it| Change::Instructions { text: Some(it) });
-    let changes = model.into_iter().chain(instructions);
-    draft.extend(changes.map(|it| (state.turn, NewItem::of(Body::Change(it)))));
+    let changes = model.into_iter().chain(instructions).map(|it| NewItem::of(Body::Change(it)));
     let said = draft_items(&State { open: None, ..state.clone() }, &items);
-    draft.extend(said);
-    draft
+    changes.map(|it| (state.turn, it)).chain(said).collect()
 }

@@ -9,7 +9,6 @@ use futures::TryStreamExt as _;
 use futures::future::ready;
 
 use super::Thread;
-use crate::log::draft::closing;
 use crate::store::pages;
 use crate::view::{NewArchive, View, archive_draft, newest, undo_draft};
 use crate::{SessionError, Snapshot, State};
@@ -41,11 +40,7 @@ impl Thread {
     /// meantime.
     pub async fn archive_range(&self, view: &View, new: &NewArchive) -> Result<Arc<Snapshot>, SessionError> {
         let thread = self.id().to_string();
-        let draft = |state: &State| {
-            let mut draft = closing(state, false);
-            draft.extend(archive_draft(state, &view.state, new, &thread)?);
-            Ok(draft)
-        };
+        let draft = |state: &State| archive_draft(state, &view.state, new, &thread);
         let mut writer = self.live().lock_writer(self.policy()).await?;
         // The view comes from the store, which another process may have written to since this one looked.
         if self.get().state().end < view.state.end {

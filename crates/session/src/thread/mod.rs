@@ -19,7 +19,7 @@ use self::outcome::TurnOutcome;
 use self::turn::{Begun, RunningTurn, TurnConfig};
 use crate::config::Policy;
 use crate::live::LiveThread;
-use crate::log::draft::{Draft, closing, draft_items};
+use crate::log::draft::{Draft, draft_items};
 use crate::log::notes::{is_stop_request, stop_request};
 use crate::search::{self, Search, SearchHit};
 use crate::store::{Head, Span};
@@ -145,12 +145,7 @@ impl Thread {
     }
 
     async fn change(&self, change: Change) -> Result<Arc<Snapshot>, SessionError> {
-        self.write(|state| {
-            let mut draft = closing(state, false);
-            draft.push((state.turn, NewItem::of(Body::Change(change.clone()))));
-            Ok(draft)
-        })
-        .await
+        self.write(|state| Ok(vec![(state.turn, NewItem::of(Body::Change(change.clone())))])).await
     }
 
     pub(crate) async fn write(

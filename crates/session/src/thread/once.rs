@@ -76,7 +76,7 @@ fn add_draft(state: &State, key: &str, items: &[NewItem]) -> Draft {
         None => {
             let began = NewItem::of(Body::Change(Change::began(Some(key.to_owned()))));
             let items = items.iter().cloned().chain([ended(TurnStatus::Completed, None)]);
-            let mut draft = closing(state, true);
+            let mut draft = closing(state);
             draft.extend(in_turn(state.turn.next(), [began].into_iter().chain(items)));
             draft
         }
