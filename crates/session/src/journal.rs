@@ -100,6 +100,11 @@ fn record_of(item: Item) -> Option<JournalRecord> {
 
 /// Returns an item that only its reader sees, for a log that is no conversation. The store gives it its position.
 pub fn record_item(kind: &str, value: Value, at: Timestamp) -> Item {
+    record(Body::Application(Application { kind: kind.to_owned(), value }), at)
+}
+
+/// Returns an item that no view shows and that costs nothing.
+pub(crate) fn record(body: Body, at: Timestamp) -> Item {
     Item {
         seq: Seq(0),
         turn: TurnNo(0),
@@ -107,6 +112,6 @@ pub fn record_item(kind: &str, value: Value, at: Timestamp) -> Item {
         cost: Cost { counter: Arc::from(""), tokens: Tokens(0) },
         author: None,
         at,
-        body: Body::Application(Application { kind: kind.to_owned(), value }),
+        body,
     }
 }

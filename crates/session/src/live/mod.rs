@@ -18,8 +18,8 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::config::{Policy, Ports, SessionConfig};
 use crate::log::draft::Draft;
-use crate::store::surely::append_surely;
-use crate::store::{Append, Fence, Guard, Head, LogState, Store};
+use crate::store::surely::{append_beside, append_surely};
+use crate::store::{Append, Fence, Guard, LogState, Store};
 use crate::view::changes_view;
 use crate::view::load::StoredThread;
 use crate::{NewItem, SessionError, SessionKey, Snapshot, State, StoreError, ThreadKey};
@@ -378,21 +378,9 @@ impl LiveThread {
 
     /// Appends an item to a turn without being its writer.
     pub(crate) async fn note(&self, turn: TurnNo, item: NewItem) -> Result<(), SessionError> {
-        let Shared { store, .. } = &*self.shared;
-        let nonce = self.shared.ports.names.next();
-        loop {
-            let head = Head::read(&**store, &self.key).await?;
-            let mut state = head.ok_or_else(|| StoreError::no_thread(&self.key.thread))?.state;
-            let expected = Some(state.end);
-            let items = self.items(state.end, vec![(turn, item.clone())]);
-            items.iter().for_each(|it| state.apply(it));
-            let (state, nonce) = (Some(LogState::from(&state)), nonce.clone());
-            let append = Append { nonce, state, ..Append::new(expected, items, Guard::Any) };
-            match store.append(self.key.clone(), append).await {
-                Err(StoreError::Conflict { .. }) => {}
-                done => return Ok(done.map(|_| ())?),
-            }
-        }
+        let Shared { store, ports, .. } = &*self.shared;
+        let item = |state: &State| self.item(state.end.next(), turn, ports.time.now(), item.clone());
+        Ok(append_beside(&**store, &self.key, &ports.names.next(), item).await?)
     }
 
     fn items(&self, end: Seq, draft: Draft) -> Vec<Item> {

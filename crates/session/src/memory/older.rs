@@ -50,8 +50,7 @@ impl OlderItems {
 
     /// Other writers may have appended since, so it reads that many more and drops them.
     async fn read_before(&self, span: &Span) -> Result<Vec<Item>, StoreError> {
-        let now = Head::read(&*self.store, &self.key).await?;
-        let now = now.ok_or_else(|| StoreError::no_thread(&self.key.thread))?.state;
+        let now = Head::existing(&*self.store, &self.key).await?.state;
         let mut items = self.store.read(self.key.clone(), widened(span.clone(), &self.state, &now)).await?;
         items.retain(|it| it.seq <= self.state.end);
         Ok(items)

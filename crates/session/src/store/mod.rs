@@ -461,6 +461,11 @@ impl Head {
         let state = head.state()?;
         Ok(Some(Head { state, info: head.info, lease: head.lease }))
     }
+
+    /// Reads the current state of a thread that must exist.
+    pub async fn existing(store: &dyn Store, key: &ThreadKey) -> Result<Head, StoreError> {
+        Head::read(store, key).await?.ok_or_else(|| StoreError::no_thread(&key.thread))
+    }
 }
 
 /// The kinds of logs.

@@ -323,8 +323,7 @@ impl Thread {
     }
 
     pub(crate) async fn head(&self) -> Result<Head, SessionError> {
-        let head = Head::read(&*self.live.shared.store, &self.live.key).await?;
-        Ok(head.ok_or_else(|| StoreError::no_thread(self.id()))?)
+        Ok(Head::existing(&*self.live.shared.store, &self.live.key).await?)
     }
 }
 
