@@ -8,13 +8,12 @@ pub(crate) mod lost_turns;
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use contexture_history::{Cost, Item, Seq, Timestamp, TurnNo, item_cost};
 use contexture_message::Tokens;
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
 
 use crate::config::{Policy, Ports, SessionConfig};
 use crate::log::draft::Draft;
@@ -130,7 +129,8 @@ pub(crate) struct LiveThread {
     pub(crate) shared: Arc<Shared>,
     pub(crate) key: ThreadKey,
     writer: Arc<Mutex<Writer>>,
-    waiting: AtomicUsize,
+    /// The places in the queue of writers.
+    slots: Semaphore,
     /// Whether its writes are private.
     pub(crate) is_scratch: bool,
     snapshot: RwLock<Arc<Snapshot>>,
@@ -177,8 +177,9 @@ impl LiveThread {
 
     fn new(shared: Arc<Shared>, key: ThreadKey, snapshot: Arc<Snapshot>) -> LiveThread {
         let (snapshot, memory) = (RwLock::new(snapshot), RwLock::default());
-        let (writer, waiting, is_scratch) = (Arc::default(), AtomicUsize::new(0), false);
-        LiveThread { shared, key, writer, waiting, is_scratch, snapshot, memory }
+        let slots = Semaphore::new(shared.config.queue.min(Semaphore::MAX_PERMITS));
+        let (writer, is_scratch) = (Arc::default(), false);
+        LiveThread { shared, key, writer, slots, is_scratch, snapshot, memory }
     }
 
     /// Returns a private thread that starts with this snapshot of another one.
@@ -247,17 +248,10 @@ impl LiveThread {
         if policy != Policy::Queue {
             return Err(SessionError::TurnInProgress { thread: thread() });
         }
-        let _slot = self
-            .queue_slot()
-            .ok_or_else(|| SessionError::QueueFull { thread: thread(), queue: self.shared.config.queue })?;
-        Ok(Arc::clone(&self.writer).lock_owned().await)
-    }
-
-    fn queue_slot(&self) -> Option<QueueSlot<'_>> {
         let queue = self.shared.config.queue;
-        let take = |waiting| (waiting < queue).then_some(waiting + 1);
-        self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-        Some(QueueSlot(&self.waiting))
+        let _slot =
+            self.slots.try_acquire().map_err(|_| SessionError::QueueFull { thread: thread(), queue })?;
+        Ok(Arc::clone(&self.writer).lock_owned().await)
     }
 
     /// Appends the items that `draft` makes from the newest state, waiting for writers of other processes; nothing if
@@ -394,15 +388,6 @@ impl LiveThread {
         let tokens = new.tokens.unwrap_or_else(|| self.shared.tokens(&new));
         let cost = Cost { counter: Arc::clone(&self.shared.counter), tokens };
         Item { seq, turn, visibility, cost, author: new.author, at, body: new.body }
-    }
-}
-
-/// A slot in the queue of writers waiting for a thread.
-struct QueueSlot<'a>(&'a AtomicUsize);
-
-impl Drop for QueueSlot<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
