@@ -225,17 +225,13 @@ impl Thread {
         key: Option<&str>,
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<(), SessionError> {
-        match key {
-            None => self.write(draft).await.map(|_| ()),
-            Some(key) => {
-                let drafted = |state: &State| {
-                    let mut draft = draft(state)?;
-                    draft.push((state.turn, taken(key)));
-                    Ok(draft)
-                };
-                self.once(key, drafted).await.map(|_| ())
-            }
-        }
+        let Some(key) = key else { return self.write(draft).await.map(drop) };
+        let drafted = |state: &State| {
+            let mut draft = draft(state)?;
+            draft.push((state.turn, taken(key)));
+            Ok(draft)
+        };
+        self.once(key, drafted).await.map(drop)
     }
 
     async fn artifact_list(&self) -> Result<List, SessionError> {
