@@ -1,13 +1,13 @@
 //! Knowledge bases in memory.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use contexture_history::Timestamp;
 
 use super::{MemoryStore, reads, writes};
 use crate::rank::{
-    AnalyzerPool, CollectionStats, IndexReader, ListKey, RankQuery, RankedText, Strength, TextNo, rank,
+    AnalyzerPool, CollectionStats, MemoryReader, RankQuery, RankedText, Scored, TermLists, rank,
 };
 use crate::sources::{
     BaseHits, BaseInfo, BaseSettings, ChunkHit, ChunkNo, ChunkSelection, ChunkVector, MAX_HITS, NewChunk,
@@ -27,7 +27,7 @@ struct Base {
     sources: BTreeMap<SourceId, SourceRow>,
     chunks: BTreeMap<ChunkNo, ChunkRow>,
     /// The index.
-    lists: HashMap<String, [BTreeSet<ChunkNo>; 2]>,
+    lists: TermLists,
 }
 
 #[derive(Debug)]
@@ -42,13 +42,6 @@ struct ChunkRow {
     position: u32,
     new: NewChunk,
     vector: Option<(String, Vec<i8>)>,
-}
-
-fn list_of(strength: Strength) -> usize {
-    match strength {
-        Strength::Any => 0,
-        Strength::Strong => 1,
-    }
 }
 
 impl BaseTable {
@@ -67,7 +60,7 @@ impl BaseTable {
             last: 0,
             sources: BTreeMap::new(),
             chunks: BTreeMap::new(),
-            lists: HashMap::new(),
+            lists: TermLists::default(),
         });
         base.info.settings = settings;
         base.info.clone()
@@ -93,9 +86,7 @@ impl Base {
         let info = SourceInfo { first, chunks: u32::try_from(chunks).unwrap_or(u32::MAX), ..source.info };
         for (position, new) in (0..).zip(source.chunks) {
             self.last += 1;
-            for (strength, term) in terms_of(&new) {
-                self.lists.entry(term.to_owned()).or_default()[list_of(strength)].insert(self.last);
-            }
+            self.lists.insert(self.last, &new.terms);
             self.chunks.insert(self.last, ChunkRow { source: info.id.clone(), position, new, vector: None });
         }
         self.info.documents += 1;
@@ -110,11 +101,7 @@ impl Base {
         let SourceInfo { first, chunks, .. } = source.info;
         for no in first..first + u64::from(chunks) {
             let Some(chunk) = self.chunks.remove(&no) else { continue };
-            for (strength, term) in terms_of(&chunk.new) {
-                if let Some(lists) = self.lists.get_mut(term) {
-                    lists[list_of(strength)].remove(&no);
-                }
-            }
+            self.lists.remove(no, &chunk.new.terms);
         }
         self.info.documents -= 1;
         self.info.chunks -= u64::from(chunks);
@@ -153,14 +140,29 @@ impl Base {
     }
 
     fn search(&self, query: &RankQuery, max: usize) -> Result<BaseHits, StoreError> {
-        let scored = ready(rank(&mut Reader(self), query, &AnalyzerPool::default()))?;
-        let hit = |scored: crate::rank::Scored| {
+        let mut reader = MemoryReader {
+            stats: CollectionStats { texts: self.info.chunks, length: self.info.length },
+            lists: &self.lists,
+            covers: |_| true,
+            text: |no| self.ranked(no),
+            words: |no| Some(self.chunks.get(&no)?.new.text.clone()),
+        };
+        let scored = ready(rank(&mut reader, query, &AnalyzerPool::default()))?;
+        let hit = |scored: Scored| {
             let chunk = self.chunk(scored.no)?;
             let source = self.sources.get(&chunk.source)?.info.clone();
             Some(ChunkHit { chunk, source, scored })
         };
         let hits = scored.into_iter().take(max.min(MAX_HITS)).filter_map(hit).collect();
         Ok(BaseHits { version: self.info.version, hits })
+    }
+
+    fn ranked(&self, no: ChunkNo) -> Option<RankedText> {
+        let row = self.chunks.get(&no)?;
+        let source = &self.sources.get(&row.source)?.info;
+        let is_last = row.position + 1 == source.chunks;
+        let terms = row.new.terms.vector.clone();
+        Some(RankedText::of_chunk(no, u64::from(row.position), is_last, source.at, terms))
     }
 
     fn put_vectors(&mut self, model: &str, vectors: Vec<ChunkVector>) {
@@ -174,58 +176,6 @@ impl Base {
 
     fn after(&self, no: ChunkNo) -> impl Iterator<Item = (&ChunkNo, &ChunkRow)> {
         self.chunks.range((Bound::Excluded(no), Bound::Unbounded))
-    }
-}
-
-fn terms_of(chunk: &NewChunk) -> impl Iterator<Item = (Strength, &str)> {
-    let all = chunk.terms.all().map(|it| (Strength::Any, it));
-    all.chain(chunk.terms.strong().map(|it| (Strength::Strong, it)))
-}
-
-/// Reads a base for a search.
-struct Reader<'a>(&'a Base);
-
-impl Reader<'_> {
-    fn list(&self, key: &ListKey<'_>) -> Option<&BTreeSet<ChunkNo>> {
-        self.0.lists.get(key.term).map(|it| &it[list_of(key.strength)])
-    }
-}
-
-impl IndexReader for Reader<'_> {
-    type Error = StoreError;
-
-    async fn stats(&mut self) -> Result<CollectionStats, StoreError> {
-        Ok(CollectionStats { texts: self.0.info.chunks, length: self.0.info.length })
-    }
-
-    async fn counts(&mut self, lists: &[ListKey<'_>]) -> Result<Vec<u64>, StoreError> {
-        Ok(lists.iter().map(|it| self.list(it).map_or(0, |it| it.len() as u64)).collect())
-    }
-
-    async fn lists(&mut self, lists: &[ListKey<'_>], max: usize) -> Result<Vec<Vec<TextNo>>, StoreError> {
-        let list = |it| self.list(it).into_iter().flatten().rev().take(max).copied().collect();
-        Ok(lists.iter().map(list).collect())
-    }
-
-    async fn texts(&mut self, nos: &[TextNo]) -> Result<Vec<RankedText>, StoreError> {
-        let text = |no: &TextNo| {
-            let row = self.0.chunks.get(no)?;
-            let source = &self.0.sources.get(&row.source)?.info;
-            Some(RankedText {
-                no: *no,
-                parent: source.first,
-                before: (row.position > 0).then(|| no - 1),
-                after: (row.position + 1 < source.chunks).then(|| no + 1),
-                at: source.at,
-                terms: row.new.terms.vector.clone(),
-            })
-        };
-        Ok(nos.iter().filter_map(text).collect())
-    }
-
-    async fn words(&mut self, nos: &[TextNo]) -> Result<BTreeMap<TextNo, String>, StoreError> {
-        let text = |no: &TextNo| Some((*no, self.0.chunks.get(no)?.new.text.clone()));
-        Ok(nos.iter().filter_map(text).collect())
     }
 }
 

@@ -14,7 +14,7 @@ use super::base::{FoundBase, existing, number};
 use super::counts::{SearchCache, TermCounts};
 use super::read::ChunkReader;
 use crate::failure::Failure;
-use crate::numbers::to_sql;
+use crate::numbers::{from_sql, to_sql};
 
 const COUNT: &str = "SELECT count(*) FROM chunk_words WHERE chunk_words MATCH ?1";
 const LIST: &str = "SELECT rowid FROM chunk_words WHERE chunk_words MATCH ?1 LIMIT ?2";
@@ -60,7 +60,7 @@ impl Reader<'_> {
             return Ok(known);
         }
         let count = self.conn.prepare_cached(COUNT)?.query_row([quoted(&token)], |row| row.get(0))?;
-        let count = crate::numbers::from_sql(count);
+        let count = from_sql(count);
         self.counts.put(self.base, token, count);
         Ok(count)
     }
@@ -106,16 +106,9 @@ impl IndexReader for Reader<'_> {
         let mut texts = Vec::with_capacity(nos.len());
         for no in nos {
             let found = statement.query_row([self.base.key(*no)], |row| {
-                let (position, is_last): (i64, bool) = (row.get(0)?, row.get(1)?);
-                let position = crate::numbers::from_sql(position);
-                Ok(RankedText {
-                    no: *no,
-                    parent: no.saturating_sub(position),
-                    before: (position > 0).then(|| no - 1),
-                    after: (!is_last).then(|| no + 1),
-                    at: Timestamp(row.get(2)?),
-                    terms: TermVector::from_bytes(row.get_ref(3)?.as_blob()?),
-                })
+                let (position, is_last, at) = (from_sql(row.get(0)?), row.get(1)?, Timestamp(row.get(2)?));
+                let terms = TermVector::from_bytes(row.get_ref(3)?.as_blob()?);
+                Ok(RankedText::of_chunk(*no, position, is_last, at, terms))
             });
             texts.extend(found.optional()?);
         }
