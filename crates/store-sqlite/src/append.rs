@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::file::commit::Change;
 use crate::head::{CurrentLog, find};
 use crate::numbers::{from_sql, seq, to_sql};
-use crate::rows::{LogRows, Place, insert_rows};
+use crate::rows::LogRows;
 use crate::waiters::NewItems;
 
 /// Appends of more rows are left to the thread that writes.
@@ -167,12 +167,10 @@ impl AppendItems {
         }
         let numbered = self.set_log(conn, &log, &lease)?;
         let count = self.append.items.len() as u64;
-        let place =
-            Place { key: &self.key, log: log.no, after: log.end, numbered, nonce: &self.append.nonce };
-        insert_rows(conn, &place, &self.rows)?;
-        insert_keys(conn, log.no, &self.append.keys)?;
         let end = log.end.plus(count);
         let rows = LogRows { conn, place: &self.cx.place, key: &self.key, log: log.no, end };
+        rows.insert(log.end, numbered, &self.append.nonce, &self.rows)?;
+        insert_keys(conn, log.no, &self.append.keys)?;
         index(&rows, &self.archived)?;
         let number = numbered.map_or(0, |(_, last)| last + count);
         let numbered = numbered.map(|(session, _)| (session, number));

@@ -10,7 +10,7 @@ use crate::create::{insert_log, place_for};
 use crate::failure::{Failure, StorePath};
 use crate::head::find;
 use crate::numbers::to_sql;
-use crate::rows::{LogRows, Place, insert_rows};
+use crate::rows::LogRows;
 
 /// Creates a thread that starts with the items of another.
 pub(crate) fn fork(
@@ -34,10 +34,10 @@ pub(crate) fn fork(
     let cut = codec::encode(&cut).map_err(|err| place.damaged(err))?;
     let target = insert_log(conn, session, log)?;
     copy_rows(conn, source.no, target, to_sql(end.0))?;
-    insert_rows(conn, &Place { key, log: target, after, numbered: None, nonce: "" }, &cut)?;
+    let copy = LogRows { conn, place, key, log: target, end };
+    copy.insert(after, None, "", &cut)?;
     copy_blob_uses(conn, key.tenant.as_str(), target)?;
-    index(&LogRows { conn, place, key, log: target, end }, &log.archived)?;
-    Ok(())
+    Ok(index(&copy, &log.archived)?)
 }
 
 /// Returns the items before the end of a row that goes beyond it; no items if a row ends right there.
