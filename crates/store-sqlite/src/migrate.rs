@@ -3,7 +3,7 @@
 //! A new or older file is migrated in one transaction, so two processes that start together do it once.
 
 use contexture_session::StoreError;
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::failure::{Failure, StorePath};
 
@@ -33,7 +33,10 @@ pub(crate) enum FileState {
 
 pub(crate) fn read_state(conn: &mut Connection) -> rusqlite::Result<FileState> {
     // In one transaction: another process may be setting the file up.
-    let tx = conn.transaction()?;
+    state_within(&conn.transaction()?)
+}
+
+fn state_within(tx: &Transaction<'_>) -> rusqlite::Result<FileState> {
     let application: i32 = tx.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let version: u32 = tx.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let has_tables: bool =
@@ -61,13 +64,7 @@ pub(crate) fn migrate(conn: &mut Connection, place: &StorePath, target: u32) -> 
     }
     // Exclusive from the start; a second process finds the work done.
     let tx = conn.transaction_with_behavior(TransactionBehavior::Exclusive)?;
-    let (application, version): (i32, u32) = (
-        tx.pragma_query_value(None, "application_id", |row| row.get(0))?,
-        tx.pragma_query_value(None, "user_version", |row| row.get(0))?,
-    );
-    if application == APPLICATION_ID && version > VERSION {
-        return Err(place.newer(version, VERSION).into());
-    }
+    let version = check_state(state_within(&tx)?, place)?;
     for script in MIGRATIONS[..target as usize].iter().skip(version as usize) {
         tx.execute_batch(script)?;
     }
