@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use contexture_session::StoreError;
@@ -78,6 +79,16 @@ impl StorePath {
     /// Returns the error for a file that is not the one that was opened.
     pub(crate) fn missing(&self, path: &Path) -> StoreError {
         self.unavailable(format!("`{}` was removed or replaced while it was open", path.display()))
+    }
+
+    /// Starts a thread that works on the file.
+    pub(crate) fn spawn(
+        &self,
+        name: &str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<JoinHandle<()>, StoreError> {
+        let thread = std::thread::Builder::new().name(format!("contexture-{name}"));
+        thread.spawn(work).map_err(|err| self.unavailable(err))
     }
 
     /// Returns the error for a thread of this store that has ended, by a panic.

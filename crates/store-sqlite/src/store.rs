@@ -96,9 +96,8 @@ impl SqliteStore {
         let waiters = Arc::new(Waiters::default());
         let (checkpoints, copying) = Checkpoints::start(&place, &mut conn)?;
         let identity = Arc::new(Identity::of(&place.path));
-        let writer =
-            Writer::start(conn, Arc::clone(&identity), place.clone(), Arc::clone(&waiters), checkpoints);
-        let (writer, writing) = writer.map_err(|err| place.unavailable(err))?;
+        let (writer, writing) =
+            Writer::start(conn, Arc::clone(&identity), place.clone(), Arc::clone(&waiters), checkpoints)?;
         let (readers, mut reading) = Readers::start(&place, readers, writer.file())?;
         reading.push(watch(&place, poll, &waiters, &writer)?);
         let (writer, readers, writing) = (Some(writer), Some(readers), vec![writing, copying]);

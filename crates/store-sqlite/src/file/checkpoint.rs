@@ -73,10 +73,7 @@ impl Checkpoints {
         let (ask, asked) = sync_channel(1);
         let copied = Arc::new(AtomicBool::new(false));
         let done = Arc::clone(&copied);
-        let thread = std::thread::Builder::new()
-            .name("contexture-checkpoint".to_owned())
-            .spawn(move || copy_when_asked(&conn, &asked, &done))
-            .map_err(|err| place.unavailable(err))?;
+        let thread = place.spawn("checkpoint", move || copy_when_asked(&conn, &asked, &done))?;
         let (stage, length_when_idle, hard, busy) = (Stage::Idle, 0, HARD, place.busy);
         Ok((Checkpoints { ask, pages, copied, stage, length_when_idle, hard, page_bytes, busy }, thread))
     }

@@ -65,10 +65,7 @@ impl Readers {
             // One thread waits for the next question, the others for their turn to wait.
             let next = move || queries.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let answer = move || std::iter::from_fn(|| next().ok()).for_each(|query| query(&conn));
-            std::thread::Builder::new()
-                .name("contexture-read".to_owned())
-                .spawn(answer)
-                .map_err(|err| place.unavailable(err))
+            place.spawn("read", answer)
         };
         let threads = (0..count.max(1)).map(start).collect::<Result<_, _>>()?;
         Ok((readers, threads))

@@ -84,14 +84,14 @@ impl Writer {
         place: StorePath,
         waiters: Arc<Waiters>,
         checkpoints: Checkpoints,
-    ) -> std::io::Result<(Writer, JoinHandle<()>)> {
+    ) -> Result<(Writer, JoinHandle<()>), StoreError> {
         let (commands, queue) = channel();
         let is_synced = Cell::new(true);
         let file = Mutex::new(File { conn, place: place.clone(), identity, checkpoints, is_synced });
         let (held, latency) = (Mutex::default(), LatencyTracker::default());
-        let shared = Arc::new(WriterShared { file, held, latency, place, waiters });
+        let shared = Arc::new(WriterShared { file, held, latency, place: place.clone(), waiters });
         let work = WriterThread { queue, shared: Arc::clone(&shared), next: None, held_until: None };
-        let thread = std::thread::Builder::new().name("contexture-write".to_owned()).spawn(|| work.run())?;
+        let thread = place.spawn("write", || work.run())?;
         Ok((Writer { commands, shared }, thread))
     }
 

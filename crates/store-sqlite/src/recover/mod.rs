@@ -18,6 +18,7 @@ use rusqlite::Connection;
 
 use crate::SqliteStore;
 use crate::failure::{Failure, StorePath};
+use crate::file::identity::with_suffix;
 use crate::file::open::{PAGE_BYTES, open_at};
 use crate::migrate::{VERSION, migrate};
 
@@ -106,10 +107,4 @@ fn remove_store(path: &Path) {
         // A file that can't be removed stays; the result does not depend on it.
         let _ = std::fs::remove_file(with_suffix(path, suffix));
     }
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
 }
