@@ -81,6 +81,7 @@ impl Base {
 
     fn replace(&mut self, source: NewSource) {
         self.remove(&source.info.id);
+        self.info.add(&source);
         let length = source.length();
         let (first, chunks) = (self.last + 1, source.chunks.len());
         let info = SourceInfo { first, chunks: u32::try_from(chunks).unwrap_or(u32::MAX), ..source.info };
@@ -89,10 +90,6 @@ impl Base {
             self.lists.insert(self.last, &new.terms);
             self.chunks.insert(self.last, ChunkRow { source: info.id.clone(), position, new, vector: None });
         }
-        self.info.documents += 1;
-        self.info.chunks += u64::from(info.chunks);
-        self.info.length += length;
-        self.info.updated = self.info.updated.max(info.at);
         self.sources.insert(info.id.clone(), SourceRow { info, length });
     }
 
@@ -103,9 +100,7 @@ impl Base {
             let Some(chunk) = self.chunks.remove(&no) else { continue };
             self.lists.remove(no, &chunk.new.terms);
         }
-        self.info.documents -= 1;
-        self.info.chunks -= u64::from(chunks);
-        self.info.length -= source.length;
+        self.info.remove(u64::from(chunks), source.length);
         true
     }
 
@@ -132,9 +127,7 @@ impl Base {
             }
             ChunkSelection::Range { source, positions } => {
                 let Some(source) = self.sources.get(source) else { return Vec::new() };
-                let end = positions.end.min(source.info.chunks);
-                let no = |position: u32| source.info.first + u64::from(position);
-                (positions.start..end).filter_map(|it| self.chunk(no(it))).collect()
+                source.info.numbers(positions).filter_map(|it| self.chunk(it)).collect()
             }
         }
     }

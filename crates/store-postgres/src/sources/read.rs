@@ -96,11 +96,7 @@ impl Database {
                 ChunkSelection::Numbers(nos) => nos.clone(),
                 ChunkSelection::Range { source, positions } => {
                     let found = base.sources_with(std::slice::from_ref(source)).await?;
-                    let numbers = |it: &SourceInfo| {
-                        let first = it.first;
-                        (positions.start..positions.end.min(it.chunks)).map(move |it| first + u64::from(it))
-                    };
-                    found.iter().flat_map(numbers).collect()
+                    found.iter().flat_map(|it| it.numbers(positions)).collect()
                 }
             };
             let chunks = base.chunks_with_sources(&nos).await?;

@@ -97,10 +97,7 @@ impl SourceWriter<'_> {
             self.client.query(sql, &[&first, &(first + chunks)]).await?;
         }
         self.client.query(REMOVE_SOURCE, &[&id.as_str()]).await?;
-        let info = &mut self.base.info;
-        info.documents = info.documents.saturating_sub(1);
-        info.chunks = info.chunks.saturating_sub(from_sql(chunks));
-        info.length = info.length.saturating_sub(from_sql(length));
+        self.base.info.remove(from_sql(chunks), from_sql(length));
         Ok(())
     }
 
@@ -127,11 +124,7 @@ impl SourceWriter<'_> {
         for some in numbered.chunks(CHUNKS_AT_ONCE) {
             self.add_chunks(source, first, some).await?;
         }
-        let info = &mut self.base.info;
-        info.documents += 1;
-        info.chunks += count;
-        info.length += length;
-        info.updated = info.updated.max(source.info.at);
+        self.base.info.add(source);
         self.base.last += count;
         Ok(())
     }

@@ -6,7 +6,7 @@ use contexture_session::{BaseId, BaseKey, StoreError, Tenant};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use crate::failure::Failure;
-use crate::head::id;
+use crate::head::{id, json};
 use crate::numbers::{from_sql, to_sql};
 
 const BASE: &str =
@@ -59,13 +59,9 @@ pub(crate) fn number(key: i64) -> ChunkNo {
 
 fn found(row: &Row<'_>) -> rusqlite::Result<FoundBase> {
     let count = |column| row.get(column).map(from_sql);
-    let settings: String = row.get(2)?;
-    let settings = serde_json::from_str(&settings).map_err(|err| {
-        rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, Box::new(err))
-    })?;
     let info = BaseInfo {
         base: id(row, 1, BaseId::parse)?,
-        settings,
+        settings: json(row, 2)?,
         documents: count(3)?,
         chunks: count(4)?,
         length: count(5)?,

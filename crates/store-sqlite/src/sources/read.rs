@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_history::Timestamp;
-use contexture_session::sources::{ChunkSelection, SourceInfo, StoredChunk};
+use contexture_session::sources::{ChunkNo, ChunkSelection, SourceInfo, StoredChunk};
 use contexture_session::{BaseKey, SourceId};
-use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::base::{FoundBase, existing, number};
 use crate::failure::Failure;
-use crate::head::id;
+use crate::head::{id, json};
 use crate::numbers::{from_sql, to_sql};
 
 const SOURCE: &str = "SELECT id, title, origin, media_type, metadata, version, bytes, at, first, chunks
@@ -25,12 +24,6 @@ const CHUNK: &str =
 
 #[cfg(test)]
 pub(crate) const QUERIES: [&str; 4] = [SOURCE, SOURCE_BY_NO, SOURCES, CHUNK];
-
-fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    let text = row.get_ref(column)?.as_str()?;
-    let wrong = |err| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(err));
-    serde_json::from_str(text).map_err(wrong)
-}
 
 fn source(row: &Row<'_>) -> rusqlite::Result<SourceInfo> {
     let first: i64 = row.get(8)?;
@@ -96,16 +89,10 @@ pub(crate) fn chunks(
         }
         ChunkSelection::Range { source, positions } => {
             let Some(source) = find_source(conn, &base, source)? else { return Ok(Vec::new()) };
-            let positions = positions.start..positions.end.min(source.chunks);
-            positions.map(|it| source.first + u64::from(it)).collect()
+            source.numbers(positions).collect()
         }
     };
-    let mut reader = ChunkReader::new(conn, &base);
-    let mut chunks = Vec::new();
-    for no in nos {
-        chunks.extend(reader.chunk(no)?.map(|(chunk, _)| chunk));
-    }
-    Ok(chunks)
+    ChunkReader::new(conn, &base).chunks(nos)
 }
 
 /// Reads chunks of a base, and each of their documents once.
@@ -121,12 +108,21 @@ impl<'a> ChunkReader<'a> {
     }
 
     /// Returns a chunk with its document, if it exists.
-    pub(crate) fn chunk(&mut self, no: u64) -> Result<Option<(StoredChunk, SourceInfo)>, Failure> {
+    pub(crate) fn chunk(&mut self, no: ChunkNo) -> Result<Option<(StoredChunk, SourceInfo)>, Failure> {
         let mut statement = self.conn.prepare_cached(CHUNK)?;
-        let found = statement.query_row([self.base.key(no)], |row| Ok((row.get::<_, i64>(0)?, part(row)?)));
-        let Some((source, part)) = found.optional()? else { return Ok(None) };
-        let source = self.source(source)?;
-        Ok(Some((StoredChunk { source: source.id.clone(), of: source.chunks, ..part }, source)))
+        let mut rows = statement.query([self.base.key(no)])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let source = self.source(row.get(0)?)?;
+        Ok(Some((chunk(row, &source)?, source)))
+    }
+
+    /// Returns the existing chunks among these.
+    pub(crate) fn chunks(
+        mut self,
+        nos: impl IntoIterator<Item = ChunkNo>,
+    ) -> Result<Vec<StoredChunk>, Failure> {
+        let chunks = nos.into_iter().filter_map(|it| self.chunk(it).transpose());
+        chunks.map(|it| it.map(|(chunk, _)| chunk)).collect()
     }
 
     fn source(&mut self, no: i64) -> rusqlite::Result<SourceInfo> {
@@ -139,16 +135,14 @@ impl<'a> ChunkReader<'a> {
     }
 }
 
-/// Returns a chunk without what its document knows. The id is a placeholder, which the caller replaces.
-fn part(row: &Row<'_>) -> rusqlite::Result<StoredChunk> {
+fn chunk(row: &Row<'_>, source: &SourceInfo) -> rusqlite::Result<StoredChunk> {
     let count = |column| row.get(column).map(from_sql);
     let key: i64 = row.get(1)?;
-    let invalid = |err| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(err));
     Ok(StoredChunk {
         no: number(key),
-        source: SourceId::parse("-").map_err(invalid)?,
+        source: source.id.clone(),
         position: row.get(2)?,
-        of: 0,
+        of: source.chunks,
         headings: json(row, 8)?,
         section: row.get(3)?,
         bytes: count(4)?..count(5)?,

@@ -50,12 +50,7 @@ pub(crate) fn without_vector(
     let mut statement = conn.prepare_cached(WITHOUT)?;
     let values = params![base.key(after), base.keys().1, model, to_sql(max as u64)];
     let keys = statement.query_map(values, |row| row.get(0))?.collect::<Result<Vec<i64>, _>>()?;
-    let mut reader = ChunkReader::new(conn, &base);
-    let mut chunks = Vec::new();
-    for key in keys {
-        chunks.extend(reader.chunk(number(key))?.map(|(chunk, _)| chunk));
-    }
-    Ok(chunks)
+    ChunkReader::new(conn, &base).chunks(keys.into_iter().map(number))
 }
 
 /// Returns vectors of a model.

@@ -68,9 +68,7 @@ fn remove(conn: &Connection, base: &mut FoundBase, id: &SourceId) -> Result<(), 
     let Some((no, first, chunks, length)) = found.optional()? else { return Ok(()) };
     remove_range(conn, first, first + chunks)?;
     conn.prepare_cached("DELETE FROM sources WHERE no = ?1")?.execute([no])?;
-    base.info.documents = base.info.documents.saturating_sub(1);
-    base.info.chunks = base.info.chunks.saturating_sub(from_sql(chunks));
-    base.info.length = base.info.length.saturating_sub(from_sql(length));
+    base.info.remove(from_sql(chunks), from_sql(length));
     Ok(())
 }
 
@@ -98,10 +96,7 @@ fn add(conn: &Connection, base: &mut FoundBase, source: &NewSource) -> Result<()
         let place = ChunkPlace { source: no, position, is_last: position + 1 == count, at: info.at };
         add_chunk(conn, base.no, first + to_sql(position), &place, chunk)?;
     }
-    base.info.documents += 1;
-    base.info.chunks += count;
-    base.info.length += length;
-    base.info.updated = base.info.updated.max(info.at);
+    base.info.add(source);
     base.last += count;
     Ok(())
 }
