@@ -8,7 +8,7 @@
 //! before it begins, or sees the new version.
 
 use contexture_session::StoreError;
-use deadpool_postgres::{Client, GenericClient};
+use deadpool_postgres::{Client, GenericClient, Transaction};
 
 use crate::database::{Database, begin};
 use crate::failure::Failure;
@@ -44,6 +44,13 @@ impl Database {
     /// Refuses to write to tables that a newer program has changed.
     pub(crate) async fn check_current(&self, client: &impl GenericClient) -> Result<(), Failure> {
         self.version(client).await.map(drop)
+    }
+
+    /// Begins a transaction that writes, unless a newer program has changed the tables.
+    pub(crate) async fn begin_writing<'a>(&self, client: &'a mut Client) -> Result<Transaction<'a>, Failure> {
+        let transaction = begin(client).await?;
+        self.check_current(&transaction).await?;
+        Ok(transaction)
     }
 
     /// Returns the version of the tables, which this program must know.

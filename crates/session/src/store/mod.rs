@@ -21,6 +21,7 @@
 //!
 //! Leases expire by the store's clock, so writers on several machines agree.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -655,6 +656,19 @@ pub fn check_rewrite(key: &ThreadKey, items: &[Item]) -> Result<(), StoreError> 
         }
         None => Ok(()),
     }
+}
+
+/// Returns the items of a row with the content of others in place, if any of these belongs to it. For stores, in a
+/// [rewrite](Store::rewrite).
+pub fn rewritten(mut items: Vec<Item>, new: &BTreeMap<Seq, &Item>) -> Option<Vec<Item>> {
+    let mut is_touched = false;
+    for item in &mut items {
+        if let Some(new) = new.get(&item.seq) {
+            (item.body, item.cost) = (new.body.clone(), new.cost.clone());
+            is_touched = true;
+        }
+    }
+    is_touched.then_some(items)
 }
 
 impl From<&State> for LogState {
