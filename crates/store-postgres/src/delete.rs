@@ -83,7 +83,7 @@ impl LogClient<'_, Transaction<'_>> {
         }
         match self.query(LOCK_LOG, &[]).await?.first().map(|it| it.try_get(0)).transpose()? {
             None => Ok(None),
-            Some(true) => Err(StoreError::IsMain { thread: self.key.thread.to_string() }.into()),
+            Some(true) => Err(StoreError::is_main(self.key).into()),
             Some(false) => Ok(Some(vec![self.key.thread.to_string()])),
         }
     }

@@ -6,7 +6,7 @@ use contexture_history::{Item, Seq, Timestamp};
 use contexture_session::codec;
 use contexture_session::search::archived_ranges;
 use contexture_session::{
-    Append, Appended, FeedItem, Guard, KeyedTurn, LeaseRow, LogKind, LogState, StoreError, ThreadKey,
+    Append, Appended, FeedItem, KeyedTurn, LeaseRow, LogKind, LogState, StoreError, ThreadKey,
 };
 use rusqlite::{Connection, params};
 
@@ -108,8 +108,7 @@ impl AppendItems {
         let state = self.append.state.as_ref();
         let count = self.append.items.len() as u64;
         let end = log.end.plus(count);
-        let needs_writer =
-            state.map_or(log.needs_writer, |it| it.needs_writer) || self.append.guard == Guard::Call;
+        let needs_writer = self.append.needs_writer().unwrap_or(log.needs_writer);
         // The row of the main thread counts the numbers of its session.
         let n_own = if log.kind == LogKind::Main { count } else { 0 };
         let values = params![
@@ -162,8 +161,7 @@ impl AppendItems {
         }
         let lease = log.lease.admit(&self.key, &self.append.guard, self.cx.time.now())?;
         if log.end != expected {
-            let (thread, found) = (self.key.thread.to_string(), log.end);
-            return Err(StoreError::Conflict { thread, expected, found }.into());
+            return Err(StoreError::conflict(&self.key, expected, log.end).into());
         }
         let numbered = self.set_log(conn, &log, &lease)?;
         let count = self.append.items.len() as u64;
@@ -175,7 +173,7 @@ impl AppendItems {
         let number = numbered.map_or(0, |(_, last)| last + count);
         let numbered = numbered.map(|(session, _)| (session, number));
         *self.numbered.lock().unwrap_or_else(PoisonError::into_inner) = numbered;
-        Ok(Appended { end, fence: lease.fence_of(&self.append.guard), number })
+        Ok(Appended { end, fence: self.append.guard.fence(lease.fence), number })
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn delete_session(conn: &Connection, key: &SessionKey) -> Result<bool
 pub(crate) fn delete_log(conn: &Connection, key: &ThreadKey) -> Result<bool, Failure> {
     let Some(log) = find_opt(conn, key)? else { return Ok(false) };
     if log.kind == LogKind::Main {
-        return Err(StoreError::IsMain { thread: key.thread.to_string() }.into());
+        return Err(StoreError::is_main(key).into());
     }
     remove_log(conn, log.no)?;
     Ok(true)

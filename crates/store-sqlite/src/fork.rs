@@ -1,7 +1,7 @@
 //! A thread that starts with a copy of another's items.
 
 use contexture_history::{Item, Seq};
-use contexture_session::{NewLog, StoreError, ThreadKey, codec};
+use contexture_session::{NewLog, ThreadKey, codec};
 use rusqlite::{Connection, params};
 
 use crate::archive::index;
@@ -20,15 +20,9 @@ pub(crate) fn fork(
     log: &NewLog,
 ) -> Result<(), Failure> {
     let source = find(conn, from)?;
-    if from.tenant != log.session.tenant {
-        return Err(StoreError::no_thread(&from.thread).into());
-    }
+    log.check_copy(from, source.end)?;
     let session = place_for(conn, log)?;
     let (key, end) = (&log.key(), log.state.end);
-    if end > source.end {
-        let detail = format!("it copies up to {end}, thread `{}` ends at {}", from.thread, source.end);
-        return Err(StoreError::malformed(key, detail).into());
-    }
     let cut = cut_items(&LogRows { conn, place, key: from, log: source.no, end })?;
     let after = cut.first().map_or(Seq(0), |it| Seq(it.seq.0.saturating_sub(1)));
     let cut = codec::encode(&cut).map_err(|err| place.damaged(err))?;

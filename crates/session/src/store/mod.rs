@@ -634,6 +634,11 @@ impl Append {
         }
     }
 
+    /// Returns whether the log needs a writer after the append; `None` if that stays as it is.
+    pub fn needs_writer(&self) -> Option<bool> {
+        if self.guard == Guard::Call { Some(true) } else { self.state.as_ref().map(|it| it.needs_writer) }
+    }
+
     /// Returns the idempotency keys that the items take: of turns that begin, and of what is added once.
     pub fn keys_of(items: &[Item]) -> Vec<(String, KeyedTurn)> {
         let key = |item: &Item| match &item.body {
@@ -698,6 +703,20 @@ impl NewLog {
     /// Checks that the log can be created. Every store calls it first.
     pub fn check(&self) -> Result<(), StoreError> {
         if self.items.is_empty() { Ok(()) } else { self.first_append().check(&self.key()) }
+    }
+
+    /// Checks that it can be a [copy](Store::fork) of the start of a log with this end. A log of another tenant counts as
+    /// missing.
+    pub fn check_copy(&self, from: &ThreadKey, end: Seq) -> Result<(), StoreError> {
+        if from.tenant != self.session.tenant {
+            return Err(StoreError::no_thread(&from.thread));
+        }
+        if self.state.end > end {
+            let detail =
+                format!("it copies up to {}, thread `{}` ends at {end}", self.state.end, from.thread);
+            return Err(StoreError::malformed(&self.key(), detail));
+        }
+        Ok(())
     }
 
     /// Returns its first items as an append.
