@@ -77,9 +77,9 @@ impl Readers {
         size: Size,
         query: impl Fn(&Connection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let operation = self.latency.begin();
+        let _operation = self.latency.begin();
         // A small one takes less than the way to another thread and back.
-        let can_run_inline = size != Size::Large && operation.is_quick();
+        let can_run_inline = size != Size::Large && self.latency.is_quick();
         let answer = match can_run_inline.then(|| self.answer_inline(size, &query)).flatten() {
             Some(answer) => answer,
             None => self.queue(size, query).await?,

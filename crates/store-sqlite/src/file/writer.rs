@@ -203,13 +203,6 @@ impl WriterShared {
         held.is_watched.then(|| held.since.map_or_else(Instant::now, |it| it + HOLD))
     }
 
-    /// Records how long a change took. Lazy ones say nothing about the disk.
-    fn took(&self, change: &dyn Pending, since: Instant) {
-        if !change.is_lazy() {
-            self.latency.took(since.elapsed());
-        }
-    }
-
     /// Sends the outcome of a change to its waiters. Never with the lock held: they may write next.
     fn answer(&self, change: Box<dyn Pending>) {
         if let Some(log) = change.touched() {
@@ -279,9 +272,9 @@ impl WriterThread {
         let Some(last) = batch.last() else { return };
         let is_lazy = last.is_lazy();
         file.write(&mut batch, |count| self.next_change(count - n_held, since, is_lazy));
-        // Only the duration of a single change tells whether it could run inline.
-        if let [single] = &batch[..] {
-            shared.took(&**single, since);
+        // Only the duration of a single change tells whether it could run inline. Lazy ones say nothing about the disk.
+        if batch.len() == 1 && !is_lazy {
+            shared.latency.took(since.elapsed());
         }
         drop(file);
         batch.into_iter().for_each(|it| shared.answer(it));
