@@ -75,11 +75,13 @@ impl MemoryStore {
         let mut log = NewLog::isolated(key.session(), key.thread.clone(), state.updated);
         log.state = LogState::from(state);
         log.archived = search::ranges_of(&state.archives);
-        let older = Some(Arc::new(OlderItems::new(before, key.clone(), state.clone())));
+        let older = OlderItems { store: before, key: key.clone(), state: state.clone() };
         let store = Self::new(time);
         let mut inner = store.lock();
         inner.sessions.insert(key.session());
-        inner.logs.insert(key.clone(), LogRow { older, ..LogRow::new(log, Vec::new()) });
+        inner
+            .logs
+            .insert(key.clone(), LogRow { older: Some(Arc::new(older)), ..LogRow::new(log, Vec::new()) });
         drop(inner);
         store
     }

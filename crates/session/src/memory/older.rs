@@ -14,16 +14,12 @@ use crate::{BackwardScan, State, StoreError, ThreadKey};
 /// The items of a thread of another store, as it was at one moment.
 #[derive(Debug)]
 pub(super) struct OlderItems {
-    store: Arc<dyn Store>,
-    key: ThreadKey,
-    state: State,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) key: ThreadKey,
+    pub(super) state: State,
 }
 
 impl OlderItems {
-    pub(super) fn new(store: Arc<dyn Store>, key: ThreadKey, state: State) -> Self {
-        Self { store, key, state }
-    }
-
     /// Reads these items and those that follow them.
     pub(super) async fn read(&self, span: &Span, own: Vec<Item>) -> Result<Vec<Item>, StoreError> {
         let Some(mut backward) = BackwardScan::new(span) else {

@@ -230,19 +230,15 @@ impl Session {
     }
 
     async fn make(&self, name: String, start: &IsolatedStart) -> Result<Thread, SessionError> {
-        if !start.inherit_history {
-            return self.empty(&name, start).await;
+        if start.inherit_history {
+            let base = match &start.base {
+                Some(id) => self.thread(id).await?,
+                None => self.main.clone(),
+            };
+            return base.fork_as(name, start.label.clone()).await;
         }
-        let base = match &start.base {
-            Some(id) => self.thread(id).await?,
-            None => self.main.clone(),
-        };
-        base.fork_as(name, start.label.clone()).await
-    }
-
-    async fn empty(&self, name: &str, start: &IsolatedStart) -> Result<Thread, SessionError> {
         let shared = &self.sessions.shared;
-        let thread = isolated_name(&self.key.session, name)?;
+        let thread = isolated_name(&self.key.session, &name)?;
         let new = NewLog::isolated(self.key.clone(), thread.clone(), shared.ports.time.now());
         let new = NewLog { label: start.label.clone(), ..new };
         shared.store.create_log(new).await?;

@@ -19,6 +19,7 @@ use crate::store::{
     Append, ForkPoint, Guard, Head, LogKind, LogState, NewLog, NewSession, SessionInfo, Span, ThreadInfo,
     pages,
 };
+use crate::thread::fork::position;
 use crate::{SessionError, SessionId, SessionKey, State, StoreError, ThreadId, ThreadKey};
 
 /// The version of the format; a higher one is refused.
@@ -197,11 +198,7 @@ pub async fn fork_session(
     let main = SessionKey { tenant: sessions.tenant().clone(), session: id.clone() }.main();
     let head = Head::read(&**sessions.store(), &main).await?;
     let head = head.ok_or_else(|| StoreError::no_session(id))?;
-    let end = at.unwrap_or(head.state.end);
-    if end > head.state.end {
-        let what = format!("position {end}");
-        return Err(SessionError::NotInThread { thread: id.to_string(), what });
-    }
+    let end = position(&head, at)?;
     let max = usize::try_from(end.0).unwrap_or(usize::MAX);
     let items = sessions.store().read(main, Span::After { seq: Seq(0), max }).await?;
     let count = items.len();

@@ -591,7 +591,7 @@ pub enum Span {
 }
 
 /// The newest turns, whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewestTurns {
     /// How many turns at most, in addition to the open one.
     pub turns: usize,

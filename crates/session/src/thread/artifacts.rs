@@ -165,7 +165,7 @@ impl Thread {
         key: Option<&str>,
     ) -> Result<ArtifactInfo, SessionError> {
         check(&new)?;
-        let now = self.live().shared.ports.time.now();
+        let now = self.live.shared.ports.time.now();
         self.refresh().await?;
         let drafted = |state: &State| {
             let mut list = self.listed(state);
@@ -200,7 +200,7 @@ impl Thread {
         expected: Option<u64>,
         key: Option<&str>,
     ) -> Result<(), SessionError> {
-        let now = self.live().shared.ports.time.now();
+        let now = self.live.shared.ports.time.now();
         self.refresh().await?;
         self.write_once(key, |state| {
             let mut list = self.listed(state);

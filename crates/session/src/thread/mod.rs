@@ -9,7 +9,7 @@ use futures::stream::{self, Stream};
 
 pub(crate) mod archives;
 pub(crate) mod artifacts;
-mod fork;
+pub(crate) mod fork;
 mod once;
 pub(crate) mod outcome;
 mod prepend;
@@ -44,14 +44,6 @@ pub struct Thread {
 impl Thread {
     pub(crate) fn of(live: Arc<LiveThread>) -> Self {
         Self { live, policy: Policy::Queue }
-    }
-
-    pub(crate) fn policy(&self) -> Policy {
-        self.policy
-    }
-
-    pub(crate) fn live(&self) -> &Arc<LiveThread> {
-        &self.live
     }
 
     /// Returns a handle with another policy for writes during a running turn: wait (the default) or fail immediately.

@@ -49,7 +49,7 @@ impl Thread {
     }
 
     fn counted(&self, key: &str, messages: Vec<Message>) -> Prepended {
-        let shared = &self.live().shared;
+        let shared = &self.live.shared;
         let counted = |message: Message| {
             let body = Body::Message(Arc::new(message.clone()));
             CountedMessage { message, tokens: item_cost(&*shared.ports.counter, &body, Visibility::HISTORY) }
