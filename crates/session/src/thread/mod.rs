@@ -208,14 +208,12 @@ impl Thread {
 
     /// Returns the newest items that a user interface shows.
     pub async fn client(&self, limit: Option<Limit>) -> Result<Vec<Item>, SessionError> {
-        let mut items = self.newest(limit, true).await?;
-        items.retain(|it| it.visibility.client);
-        Ok(within(items, limit))
+        self.newest(limit, true).await
     }
 
     /// Returns the newest items of the log, regardless of their visibility.
     pub async fn all(&self, limit: Option<Limit>) -> Result<Vec<Item>, SessionError> {
-        Ok(within(self.newest(limit, false).await?, limit))
+        self.newest(limit, false).await
     }
 
     async fn newest(&self, limit: Option<Limit>, client: bool) -> Result<Vec<Item>, SessionError> {
@@ -223,7 +221,14 @@ impl Thread {
             Some(Limit::Turns(count)) => count,
             Some(Limit::Tokens(_)) | None => usize::MAX,
         };
-        self.read(Span::NewestItems { count, client }).await
+        let mut items = self.read(Span::NewestItems { count, client }).await?;
+        items.retain(|it| !client || it.visibility.client);
+        // A number was kept to by the store.
+        if matches!(limit, Some(Limit::Tokens(_))) {
+            let kept = contexture_history::all(&items, limit).len();
+            items.drain(..items.len() - kept);
+        }
+        Ok(items)
     }
 
     /// Returns items after a position, oldest first.
@@ -323,15 +328,6 @@ fn kept(snapshot: &Snapshot, limit: Option<Limit>, counter: &dyn TokenCounter) -
     let window = snapshot.history(limit, counter);
     let turns = snapshot.turns().iter().enumerate();
     turns.filter(|(idx, _)| window.is_kept(*idx)).map(|(_, turn)| Arc::clone(turn)).collect()
-}
-
-/// Returns the newest items that a limit allows; a number was kept to by the store.
-fn within(mut items: Vec<Item>, limit: Option<Limit>) -> Vec<Item> {
-    if matches!(limit, Some(Limit::Tokens(_))) {
-        let kept = contexture_history::all(&items, limit).len();
-        items.drain(..items.len() - kept);
-    }
-    items
 }
 
 /// Returns the name of an isolated thread: its session's, and its own.

@@ -52,7 +52,7 @@ impl SqliteStore {
         let scratch = Scratch { path: with_suffix(into, ".damaged") };
         copy_store(damaged, &scratch.path).map_err(|err| source.unavailable(err))?;
         let old = copy::open_copy(damaged, &source.at(&scratch.path))?;
-        let recovered = fill(&old, &target);
+        let recovered = fill(&old, &target).map_err(|err| target.failure(err));
         if recovered.is_err() {
             remove_store(into);
         }
@@ -60,19 +60,15 @@ impl SqliteStore {
     }
 }
 
-fn fill(old: &Connection, place: &StorePath) -> Result<Recovered, StoreError> {
+fn fill(old: &Connection, place: &StorePath) -> Result<Recovered, Failure> {
     let version = old.pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0));
     let version = version.map_or(VERSION, |it| it.clamp(1, VERSION));
     let mut new = open_at(place, version, PAGE_BYTES)?;
-    fill_from(old, &mut new, place).map_err(|err| place.failure(err))
-}
-
-fn fill_from(old: &Connection, new: &mut Connection, place: &StorePath) -> Result<Recovered, Failure> {
     let mut recovered = Recovered::default();
     let tx = new.transaction()?;
     copy::copy_tables(old, &tx, &mut recovered.lost)?;
     tx.commit()?;
-    migrate(new, place, VERSION)?;
+    migrate(&mut new, place, VERSION)?;
     let tx = new.transaction()?;
     rebuild::rebuild(&tx, place, &mut recovered)?;
     knowledge::rebuild(&tx, &mut recovered.lost)?;

@@ -91,11 +91,29 @@ impl BaseRows<'_> {
         let no = self.conn.prepare_cached(ADD)?.insert(values)?;
         for (position, chunk) in (0..).zip(chunks) {
             let place = ChunkPlace { source: no, position, is_last: position + 1 == count, at: info.at };
-            add_chunk(self.conn, self.no, first + to_sql(position), &place, chunk)?;
+            self.add_chunk(first + to_sql(position), &place, chunk)?;
         }
         self.info.add(source);
         self.last += count;
         Ok(())
+    }
+
+    fn add_chunk(&self, key: i64, place: &ChunkPlace, chunk: &NewChunk) -> rusqlite::Result<()> {
+        let headings = serde_json::to_string(&chunk.headings).unwrap_or_default();
+        let position = to_sql(place.position);
+        self.conn.prepare_cached(ADD_CHUNK)?.execute(params![
+            key,
+            place.source,
+            position,
+            chunk.section,
+            to_sql(chunk.bytes.start),
+            to_sql(chunk.bytes.end),
+            to_sql(chunk.chars.start),
+            to_sql(chunk.chars.end),
+            headings,
+            chunk.text,
+        ])?;
+        index_chunk(self.conn, self.no, key, place, &chunk.terms)
     }
 }
 
@@ -105,30 +123,6 @@ pub(crate) struct ChunkPlace {
     pub(crate) position: u64,
     pub(crate) is_last: bool,
     pub(crate) at: Timestamp,
-}
-
-fn add_chunk(
-    conn: &Connection,
-    base: i64,
-    key: i64,
-    place: &ChunkPlace,
-    chunk: &NewChunk,
-) -> rusqlite::Result<()> {
-    let headings = serde_json::to_string(&chunk.headings).unwrap_or_default();
-    let position = to_sql(place.position);
-    conn.prepare_cached(ADD_CHUNK)?.execute(params![
-        key,
-        place.source,
-        position,
-        chunk.section,
-        to_sql(chunk.bytes.start),
-        to_sql(chunk.bytes.end),
-        to_sql(chunk.chars.start),
-        to_sql(chunk.chars.end),
-        headings,
-        chunk.text,
-    ])?;
-    index_chunk(conn, base, key, place, &chunk.terms)
 }
 
 /// Adds a chunk to the index.
