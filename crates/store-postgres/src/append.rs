@@ -119,10 +119,6 @@ impl<'a> Prepared<'a> {
         Prepared { key, append, rows: RowParams::new(rows), blobs, keys, archived }
     }
 
-    fn is_plain(&self) -> bool {
-        self.blobs.hashes.is_empty() && self.keys.hashes.is_empty()
-    }
-
     /// Returns the end that makes a repeated append recognisable.
     fn named(&self) -> Option<Seq> {
         self.append.expected.filter(|_| !self.append.nonce.is_empty())
@@ -172,7 +168,7 @@ impl Database {
         params.extend([&append.nonce as &(dyn ToSql + Sync), &rows.before, &rows.count]);
         params.extend([&rows.body as &(dyn ToSql + Sync), &rows.places]);
         let mut more = "";
-        if !prepared.is_plain() {
+        if !blobs.hashes.is_empty() || !keys.hashes.is_empty() {
             more = MORE;
             params.extend([&blobs.hashes as &(dyn ToSql + Sync), &blobs.bodies]);
             params.extend([&keys.hashes as &(dyn ToSql + Sync), &keys.turns, &keys.began]);

@@ -11,7 +11,7 @@ use contexture_session::StoreError;
 use deadpool_postgres::{Client, GenericClient, Transaction};
 
 use crate::database::{Database, begin};
-use crate::failure::Failure;
+use crate::failure::{Failure, unavailable};
 
 /// The steps, in order: the first one makes version 1.
 const STEPS: &[&str] = &[
@@ -99,8 +99,7 @@ async fn check_encoding(client: &Client) -> Result<(), Failure> {
     if encoding == "UTF8" {
         return Ok(());
     }
-    let detail = format!("its encoding is {encoding}, and has to be UTF8");
-    Err(StoreError::Unavailable { place: "the database".to_owned(), detail }.into())
+    Err(unavailable(format!("its encoding is {encoding}, and has to be UTF8")).into())
 }
 
 /// Returns the version of the tables, 0 if there are none.

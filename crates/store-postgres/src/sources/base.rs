@@ -10,7 +10,7 @@ use super::json;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::log::{BaseClient, RowKey as _};
-use crate::numbers::{from_sql, to_sql};
+use crate::numbers::{number, to_sql};
 
 const BASE: &str = "\
     SELECT base, settings, documents, chunks, length, version, created, updated, last
@@ -43,18 +43,17 @@ pub(crate) struct FoundBase {
 }
 
 fn found(row: &Row) -> Result<FoundBase, Failure> {
-    let count = |column: usize| row.try_get(column).map(from_sql);
     let info = BaseInfo {
         base: BaseId::parse(row.try_get::<_, String>(0)?)?,
         settings: json(row.try_get(1)?)?,
-        documents: count(2)?,
-        chunks: count(3)?,
-        length: count(4)?,
-        version: count(5)?,
+        documents: number(row, 2)?,
+        chunks: number(row, 3)?,
+        length: number(row, 4)?,
+        version: number(row, 5)?,
         created: Timestamp(row.try_get(6)?),
         updated: Timestamp(row.try_get(7)?),
     };
-    Ok(FoundBase { info, last: count(8)? })
+    Ok(FoundBase { info, last: number(row, 8)? })
 }
 
 impl<C: GenericClient> BaseClient<'_, C> {
