@@ -33,7 +33,7 @@ pub(crate) fn create_log(
                 conn.prepare_cached(SET_OLDEST)?.execute(params![no, first.at.0])?;
             }
         }
-        Ok(index(&new, &log.archived)?)
+        index(&new, &log.archived)
     };
     Ok(Change { touched: Some(main), ..Change::new(make) })
 }

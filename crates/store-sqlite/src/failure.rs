@@ -6,6 +6,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use contexture_session::StoreError;
+use contexture_session::codec::RowDamaged;
+use rusqlite::types::FromSqlError;
 use rusqlite::{Error, ErrorCode};
 
 /// A hint for damaged files, as part of the error.
@@ -20,6 +22,15 @@ pub(crate) enum Failure {
     /// SQLite could not do it. Something may have been written; the transaction must go.
     #[error(transparent)]
     Broken(#[from] Error),
+    /// A row can't be decoded.
+    #[error(transparent)]
+    Damaged(#[from] RowDamaged),
+}
+
+impl From<FromSqlError> for Failure {
+    fn from(err: FromSqlError) -> Self {
+        Failure::Broken(err.into())
+    }
 }
 
 /// The file: where it is, how long to wait for another process that writes to it, and how errors name it.
@@ -58,6 +69,7 @@ impl StorePath {
         match failure {
             Failure::Refused(err) => err,
             Failure::Broken(err) => self.error(&err),
+            Failure::Damaged(err) => self.damaged(err),
         }
     }
 

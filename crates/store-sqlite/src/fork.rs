@@ -31,7 +31,7 @@ pub(crate) fn fork(
     let copy = LogRows { conn, place, key, log: target, end };
     copy.insert(after, None, "", &cut)?;
     copy_blob_uses(conn, key.tenant.as_str(), target)?;
-    Ok(index(&copy, &log.archived)?)
+    index(&copy, &log.archived)
 }
 
 /// Returns the items before the end of a row that goes beyond it; no items if a row ends right there.

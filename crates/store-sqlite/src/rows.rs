@@ -5,27 +5,11 @@ use std::fmt;
 use contexture_history::{Item, Seq};
 use contexture_session::codec::{Blob, BlobRef, RowDamaged};
 use contexture_session::{ThreadKey, codec};
-use rusqlite::types::FromSqlError;
 use rusqlite::{Connection, Row, Rows, params};
 
 use crate::blobs::{blob, insert_blob};
 use crate::failure::{Failure, StorePath};
 use crate::numbers::{seq, to_sql};
-
-/// The reason why a row can't be decoded.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Unreadable {
-    #[error(transparent)]
-    Sqlite(#[from] rusqlite::Error),
-    #[error(transparent)]
-    Row(#[from] RowDamaged),
-}
-
-impl From<FromSqlError> for Unreadable {
-    fn from(err: FromSqlError) -> Self {
-        Unreadable::Sqlite(err.into())
-    }
-}
 
 /// A log's rows within one transaction.
 pub(crate) struct LogRows<'a> {
@@ -73,13 +57,13 @@ impl LogRows<'_> {
     pub(crate) fn decode(&self, row: &Row<'_>) -> Result<Vec<Item>, Failure> {
         let first = seq(row.get(0)?);
         self.decode_row(row).map_err(|err| match err {
-            Unreadable::Sqlite(err) => err.into(),
-            Unreadable::Row(err) => self.damaged(first, err),
+            Failure::Damaged(err) => self.damaged(first, err),
+            other => other,
         })
     }
 
-    /// Decodes a row, or returns what is wrong with it.
-    pub(crate) fn decode_row(&self, row: &Row<'_>) -> Result<Vec<Item>, Unreadable> {
+    /// Decodes a row, or returns what is wrong with it, without its place.
+    pub(crate) fn decode_row(&self, row: &Row<'_>) -> Result<Vec<Item>, Failure> {
         let blobs = match row.get_ref(2)?.as_str_or_null()? {
             Some(places) => self.blobs(places)?,
             None => Vec::new(),
@@ -87,7 +71,7 @@ impl LogRows<'_> {
         Ok(codec::decode(seq(row.get(0)?), row.get(1)?, row.get_ref(3)?.as_str()?, blobs)?)
     }
 
-    fn blobs(&self, places: &str) -> Result<Vec<Blob>, Unreadable> {
+    fn blobs(&self, places: &str) -> Result<Vec<Blob>, Failure> {
         let places: Vec<BlobRef> = serde_json::from_str(places).map_err(RowDamaged::from)?;
         let with_text = |place: BlobRef| match blob(self.conn, self.key.tenant.as_str(), &place.hash)? {
             Some(text) => Ok(Blob { place, text }),

@@ -54,7 +54,7 @@ struct QueuedChange<T, F> {
 /// A change of any kind.
 pub(crate) trait Pending: Send {
     /// Makes the change and notes its outcome. An error means that the transaction must go.
-    fn make(&mut self, conn: &Connection) -> rusqlite::Result<()>;
+    fn make(&mut self, conn: &Connection) -> Result<(), Failure>;
     /// Whether its caller does not wait for the disk.
     fn is_lazy(&self) -> bool;
     /// Returns the log whose session's waiters must look again, if the change was made.
@@ -90,11 +90,10 @@ where
 }
 
 impl<T: Send, F: Fn(&Connection) -> Result<T, Failure> + Send> Pending for QueuedChange<T, F> {
-    fn make(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+    fn make(&mut self, conn: &Connection) -> Result<(), Failure> {
         self.outcome = Some(match (self.change.make)(conn) {
-            Ok(output) => Ok(output),
             Err(Failure::Refused(err)) => Err(err),
-            Err(Failure::Broken(err)) => return Err(err),
+            output => Ok(output?),
         });
         Ok(())
     }
@@ -203,7 +202,7 @@ impl File {
     fn transaction(
         &self,
         is_lazy: bool,
-        make: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+        make: impl FnOnce(&Connection) -> Result<(), Failure>,
     ) -> rusqlite::Result<Result<(), Failure>> {
         self.undo();
         self.set_synced(!is_lazy)?;
