@@ -81,9 +81,7 @@ impl LiveThread {
         self.try_append(writer, guard(fence), |_| Ok(draft.clone())).await?;
         Ok(Some(TakenLease { turn: Some(turn), fence }))
     }
-}
 
-impl LiveThread {
     /// Returns the text that a lost writer saved of an answer that the log does not have.
     async fn saved_text(&self, turn: TurnNo) -> Result<Option<NewItem>, StoreError> {
         let store = &self.shared.store;

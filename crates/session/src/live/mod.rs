@@ -54,8 +54,9 @@ impl Shared {
         if let Some(live) = self.open_thread(&key) {
             return Ok(live);
         }
-        let live = Arc::new(LiveThread::open(Arc::clone(self), key).await?);
-        Ok(self.remember(live))
+        let stored = StoredThread { store: &*self.store, key: &key };
+        let snapshot = Arc::new(stored.snapshot(self.config.history_window).await?);
+        Ok(self.remember(Arc::new(LiveThread::new(Arc::clone(self), key, snapshot))))
     }
 
     /// Returns a thread in its current state, read once from the store.
@@ -168,13 +169,6 @@ impl Writer {
 pub(crate) type WriteGuard = OwnedMutexGuard<Writer>;
 
 impl LiveThread {
-    /// Reads a thread from the store.
-    async fn open(shared: Arc<Shared>, key: ThreadKey) -> Result<LiveThread, StoreError> {
-        let stored = StoredThread { store: &*shared.store, key: &key };
-        let snapshot = stored.snapshot(shared.config.history_window).await?;
-        Ok(LiveThread::new(shared, key, Arc::new(snapshot)))
-    }
-
     fn new(shared: Arc<Shared>, key: ThreadKey, snapshot: Arc<Snapshot>) -> LiveThread {
         let (snapshot, memory) = (RwLock::new(snapshot), RwLock::default());
         let slots = Semaphore::new(shared.config.queue.min(Semaphore::MAX_PERMITS));

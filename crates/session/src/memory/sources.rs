@@ -24,16 +24,10 @@ struct Base {
     info: BaseInfo,
     /// The number of the newest chunk there ever was.
     last: ChunkNo,
-    sources: BTreeMap<SourceId, SourceRow>,
+    sources: BTreeMap<SourceId, SourceInfo>,
     chunks: BTreeMap<ChunkNo, ChunkRow>,
     /// The index.
     lists: TermLists,
-}
-
-#[derive(Debug)]
-struct SourceRow {
-    info: SourceInfo,
-    length: u64,
 }
 
 #[derive(Debug)]
@@ -71,7 +65,7 @@ impl Base {
     fn change(&mut self, change: SourceChange) -> Result<SourcesChanged, StoreError> {
         let SourceChange { expected, remove, put } = change;
         for it in &expected {
-            it.check(self.sources.get(&it.id).map(|it| it.info.version.as_str()))?;
+            it.check(self.sources.get(&it.id).map(|it| it.version.as_str()))?;
         }
         let removed = remove.iter().filter(|it| self.remove(it)).count() as u64;
         put.into_iter().for_each(|it| self.replace(it));
@@ -82,7 +76,6 @@ impl Base {
     fn replace(&mut self, source: NewSource) {
         self.remove(&source.info.id);
         self.info.add(&source);
-        let length = source.length();
         let (first, chunks) = (self.last + 1, source.chunks.len());
         let info = SourceInfo { first, chunks: u32::try_from(chunks).unwrap_or(u32::MAX), ..source.info };
         for (position, new) in (0..).zip(source.chunks) {
@@ -90,17 +83,18 @@ impl Base {
             self.lists.insert(self.last, &new.terms);
             self.chunks.insert(self.last, ChunkRow { source: info.id.clone(), position, new, vector: None });
         }
-        self.sources.insert(info.id.clone(), SourceRow { info, length });
+        self.sources.insert(info.id.clone(), info);
     }
 
     fn remove(&mut self, id: &SourceId) -> bool {
-        let Some(source) = self.sources.remove(id) else { return false };
-        let SourceInfo { first, chunks, .. } = source.info;
+        let Some(SourceInfo { first, chunks, .. }) = self.sources.remove(id) else { return false };
+        let mut length = 0;
         for no in first..first + u64::from(chunks) {
             let Some(chunk) = self.chunks.remove(&no) else { continue };
             self.lists.remove(no, &chunk.new.terms);
+            length += u64::from(chunk.new.terms.vector.length());
         }
-        self.info.remove(u64::from(chunks), source.length);
+        self.info.remove(u64::from(chunks), length);
         true
     }
 
@@ -110,7 +104,7 @@ impl Base {
             no,
             source: source.clone(),
             position: *position,
-            of: self.sources.get(source)?.info.chunks,
+            of: self.sources.get(source)?.chunks,
             headings: new.headings.clone(),
             section: new.section,
             bytes: new.bytes.clone(),
@@ -127,7 +121,7 @@ impl Base {
             }
             ChunkSelection::Range { source, positions } => {
                 let Some(source) = self.sources.get(source) else { return Vec::new() };
-                source.info.numbers(positions).filter_map(|it| self.chunk(it)).collect()
+                source.numbers(positions).filter_map(|it| self.chunk(it)).collect()
             }
         }
     }
@@ -143,7 +137,7 @@ impl Base {
         let scored = ready(rank(&mut reader, query, &AnalyzerPool::default()))?;
         let hit = |scored: Scored| {
             let chunk = self.chunk(scored.no)?;
-            let source = self.sources.get(&chunk.source)?.info.clone();
+            let source = self.sources.get(&chunk.source)?.clone();
             Some(ChunkHit { chunk, source, scored })
         };
         let hits = scored.into_iter().take(max.min(MAX_HITS)).filter_map(hit).collect();
@@ -152,7 +146,7 @@ impl Base {
 
     fn ranked(&self, no: ChunkNo) -> Option<RankedText> {
         let row = self.chunks.get(&no)?;
-        let source = &self.sources.get(&row.source)?.info;
+        let source = self.sources.get(&row.source)?;
         let is_last = row.position + 1 == source.chunks;
         let terms = row.new.terms.vector.clone();
         Some(RankedText::of_chunk(no, u64::from(row.position), is_last, source.at, terms))
@@ -194,11 +188,11 @@ impl SourceIndex for MemoryStore {
         sources(key: BaseKey, after: Option<SourceId>, max: usize) -> Vec<SourceInfo> = {
             let start = after.map_or(Bound::Unbounded, Bound::Excluded);
             let listed = inner.bases.get(&key)?.sources.range((start, Bound::Unbounded)).take(max);
-            listed.map(|(_, it)| it.info.clone()).collect()
+            listed.map(|(_, it)| it.clone()).collect()
         };
         sources_with(key: BaseKey, ids: Vec<SourceId>) -> Vec<SourceInfo> = {
             let (ids, base) = (ids.into_iter().collect::<BTreeSet<_>>(), inner.bases.get(&key)?);
-            ids.iter().filter_map(|it| base.sources.get(it)).map(|it| it.info.clone()).collect()
+            ids.iter().filter_map(|it| base.sources.get(it)).cloned().collect()
         };
         chunks(key: BaseKey, selection: ChunkSelection) -> Vec<StoredChunk>
             = inner.bases.get(&key)?.select(&selection);
