@@ -81,9 +81,6 @@ impl Journal {
     }
 
     async fn read(&self, span: Span) -> Result<Vec<JournalRecord>, StoreError> {
-        if matches!(span, Span::After { max: 0, .. }) {
-            return Ok(Vec::new());
-        }
         match self.store.read(self.key(), span).await {
             Err(StoreError::NotFound { .. }) => Ok(Vec::new()),
             items => Ok(items?.into_iter().filter_map(record_of).collect()),
@@ -100,6 +97,11 @@ fn record_of(item: Item) -> Option<JournalRecord> {
 
 /// Returns an item that only its reader sees, for a log that is no conversation. The store gives it its position.
 pub fn record_item(kind: &str, value: Value, at: Timestamp) -> Item {
+    record(Body::Application(Application { kind: kind.to_owned(), value }), at)
+}
+
+/// Returns an item that no view shows and that costs nothing.
+pub(crate) fn record(body: Body, at: Timestamp) -> Item {
     Item {
         seq: Seq(0),
         turn: TurnNo(0),
@@ -107,6 +109,6 @@ pub fn record_item(kind: &str, value: Value, at: Timestamp) -> Item {
         cost: Cost { counter: Arc::from(""), tokens: Tokens(0) },
         author: None,
         at,
-        body: Body::Application(Application { kind: kind.to_owned(), value }),
+        body,
     }
 }

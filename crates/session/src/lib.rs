@@ -59,7 +59,7 @@ pub use store::surely::append_surely;
 pub use store::{
     Append, Appended, DueKind, FeedItem, Fence, ForkPoint, Guard, Head, KeyedTurn, Lease, Log, LogHead,
     LogKind, LogList, LogState, NewLog, NewSession, NewestTurns, SessionInfo, Span, Store, StoreFuture,
-    ThreadInfo, UnfinishedText, Usage, check_rewrite,
+    ThreadInfo, UnfinishedText, Usage, check_rewrite, rewritten,
 };
 pub use store::{codec, documents, pages, search, sources};
 pub use thread::Thread;

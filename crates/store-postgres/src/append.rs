@@ -16,16 +16,16 @@ use std::collections::BTreeMap;
 use contexture_history::Seq;
 use contexture_session::codec::{self, Row};
 use contexture_session::search::archived_ranges;
-use contexture_session::{Append, Appended, Guard, LogState, StoreError, ThreadKey};
+use contexture_session::{Append, Appended, Fence, Guard, StoreError, ThreadKey};
 use deadpool_postgres::{Client, GenericClient};
 use tokio_postgres::types::ToSql;
 
 use crate::blobs::BlobParams;
 use crate::database::{Database, begin};
 use crate::failure::Failure;
-use crate::guard::{GuardParams, check_owner, check_text, held, refused};
+use crate::guard::{GuardParams, check_owner, check_text, refused};
 use crate::log::LogClient;
-use crate::numbers::{from_sql, seq_to_sql, to_sql};
+use crate::numbers::{from_sql, seq_from_sql, seq_to_sql, to_sql};
 use crate::rows::RowParams;
 
 const APPEND: &str = "\
@@ -119,10 +119,6 @@ impl<'a> Prepared<'a> {
         Prepared { key, append, rows: RowParams::new(rows), blobs, keys, archived }
     }
 
-    fn is_plain(&self) -> bool {
-        self.blobs.hashes.is_empty() && self.keys.hashes.is_empty()
-    }
-
     /// Returns the end that makes a repeated append recognisable.
     fn named(&self) -> Option<Seq> {
         self.append.expected.filter(|_| !self.append.nonce.is_empty())
@@ -163,7 +159,7 @@ impl Database {
         let (expected, count) = (append.expected.map(seq_to_sql), to_sql(append.items.len() as u64));
         let state = append.state.as_ref();
         let (turns, json) = (state.map(|it| to_sql(it.turns)), state.map(|it| &it.json));
-        let needs_writer = needs_writer(&append.guard, state);
+        let needs_writer = append.needs_writer();
         let newest = append.items.iter().map(|it| it.at.0).max().unwrap_or_default();
         let updated = state.map_or(newest, |it| it.updated.0.max(newest));
         let mut params: Vec<&(dyn ToSql + Sync)> =
@@ -172,7 +168,7 @@ impl Database {
         params.extend([&append.nonce as &(dyn ToSql + Sync), &rows.before, &rows.count]);
         params.extend([&rows.body as &(dyn ToSql + Sync), &rows.places]);
         let mut more = "";
-        if !prepared.is_plain() {
+        if !blobs.hashes.is_empty() || !keys.hashes.is_empty() {
             more = MORE;
             params.extend([&blobs.hashes as &(dyn ToSql + Sync), &blobs.bodies]);
             params.extend([&keys.hashes as &(dyn ToSql + Sync), &keys.turns, &keys.began]);
@@ -183,7 +179,7 @@ impl Database {
         Ok(Some(Appended {
             end: Seq(from_sql(row.try_get(0)?)),
             number: from_sql(row.try_get(1)?),
-            fence: held(&append.guard, row.try_get(2)?),
+            fence: append.guard.fence(Fence(from_sql(row.try_get(2)?))),
         }))
     }
 
@@ -215,8 +211,7 @@ impl Database {
         let current_lease = self.current_lease(client, key, &append.guard).await?;
         match append.expected {
             Some(expected) if current_lease.is_allowed && current_lease.end != seq_to_sql(expected) => {
-                let found = Seq(from_sql(current_lease.end));
-                Err(StoreError::Conflict { thread: key.thread.to_string(), expected, found }.into())
+                Err(StoreError::conflict(key, expected, seq_from_sql(current_lease.end)).into())
             }
             _ => Err(refused(key, &append.guard, current_lease)),
         }
@@ -240,15 +235,11 @@ impl Database {
         let fence = match &append.guard {
             Guard::Hold { fence, .. } => Some(*fence),
             // Another writer may have taken the lease over since.
-            guard => held(guard, current).filter(|_| is_owner),
+            guard => guard.fence(Fence(from_sql(current))).filter(|_| is_owner),
         };
         let number = number.map_or(0, |it| from_sql(it) + count - 1);
         Ok(Some(Appended { end: expected.plus(count), fence, number }))
     }
-}
-
-fn needs_writer(guard: &Guard, state: Option<&LogState>) -> Option<bool> {
-    if *guard == Guard::Call { Some(true) } else { state.map(|it| it.needs_writer) }
 }
 
 /// Returns the rows of an append.

@@ -93,9 +93,8 @@ impl WordParams {
     fn push(&mut self, analyzer: &mut ItemAnalyzer, item: &Item, thread_word: &str) {
         let terms = analyzer.terms(item);
         let line = terms.as_ref().map(|terms| {
-            let all = terms.all().map(|it| list_word(Strength::Any, it));
-            let strong = terms.strong().map(|it| list_word(Strength::Strong, it));
-            all.chain(strong).chain([thread_word.to_owned()]).collect::<Vec<_>>().join(" ")
+            let words = terms.listed().map(|(strength, it)| list_word(strength, it));
+            words.chain([thread_word.to_owned()]).collect::<Vec<_>>().join(" ")
         });
         self.bytes += line.as_ref().map_or(0, String::len);
         self.seqs.push(seq_to_sql(item.seq));

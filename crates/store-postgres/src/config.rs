@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use contexture_session::StoreError;
 
+use crate::failure::unavailable;
+
 /// How a [`PostgresStore`](crate::PostgresStore) uses its database.
 #[derive(Clone, Debug)]
 pub struct PostgresConfig {
@@ -58,12 +60,9 @@ impl PostgresConfig {
         if is_name {
             return Ok(());
         }
-        Err(StoreError::Unavailable {
-            place: "the database".to_owned(),
-            detail: format!(
-                "invalid schema name {:?}: at most 63 lower-case letters, digits and `_`, not starting with a digit or `pg_`",
-                self.schema
-            ),
-        })
+        Err(unavailable(format!(
+            "invalid schema name {:?}: at most 63 lower-case letters, digits and `_`, not starting with a digit or `pg_`",
+            self.schema
+        )))
     }
 }

@@ -2,7 +2,7 @@
 
 use contexture_history::Seq;
 use contexture_session::{LogKind, NewLog, StoreError, codec};
-use deadpool_postgres::{Client, GenericClient, Transaction};
+use deadpool_postgres::{Client, GenericClient};
 use tokio_postgres::types::ToSql;
 
 use crate::append::{Prepared, encoded};
@@ -44,7 +44,12 @@ impl Database {
                 return self.made(&client, attempt, row, written).await;
             }
             let transaction = begin(&mut client).await?;
-            let written = self.insert_filled(&transaction, row, first).await;
+            let filled = async {
+                self.insert_log(&transaction, row, Seq(0)).await?;
+                self.write_append(&transaction, first).await?;
+                LogClient { database: self, client: &transaction, key }.index(&log.archived).await
+            };
+            let written = filled.await;
             if written.is_ok() {
                 return Ok(transaction.commit().await?);
             }
@@ -52,18 +57,6 @@ impl Database {
             self.made(&client, attempt, row, written).await
         })
         .await
-    }
-
-    /// Adds a log and its first items.
-    async fn insert_filled(
-        &self,
-        transaction: &Transaction<'_>,
-        row: &LogRow<'_>,
-        first: &Prepared<'_>,
-    ) -> Result<(), Failure> {
-        self.insert_log(transaction, row, Seq(0)).await?;
-        self.write_append(transaction, first).await?;
-        LogClient { database: self, client: transaction, key: &row.log.key() }.index(&row.log.archived).await
     }
 
     /// Adds a log to an existing session.

@@ -6,7 +6,7 @@ use contexture_session::{SessionKey, StoreError, ThreadKey};
 use deadpool_postgres::Transaction;
 use tokio_postgres::types::ToSql;
 
-use crate::database::{Database, begin};
+use crate::database::Database;
 use crate::failure::Failure;
 use crate::log::LogClient;
 
@@ -54,8 +54,7 @@ impl Database {
     async fn remove(&self, key: &ThreadKey, removal: Removal) -> Result<bool, StoreError> {
         let was_there = &AtomicBool::new(false);
         let is_removed = self.run(|mut client, _| async move {
-            let transaction = begin(&mut client).await?;
-            self.check_current(&transaction).await?;
+            let transaction = self.begin_writing(&mut client).await?;
             let log = LogClient { database: self, client: &transaction, key };
             let Some(threads) = log.lock(removal).await? else { return Ok(false) };
             was_there.store(true, Ordering::Relaxed);
@@ -84,7 +83,7 @@ impl LogClient<'_, Transaction<'_>> {
         }
         match self.query(LOCK_LOG, &[]).await?.first().map(|it| it.try_get(0)).transpose()? {
             None => Ok(None),
-            Some(true) => Err(StoreError::IsMain { thread: self.key.thread.to_string() }.into()),
+            Some(true) => Err(StoreError::is_main(self.key).into()),
             Some(false) => Ok(Some(vec![self.key.thread.to_string()])),
         }
     }

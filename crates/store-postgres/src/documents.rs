@@ -46,11 +46,6 @@ const PRUNE: &str = "\
         FOR UPDATE SKIP LOCKED
     ))";
 
-/// The session name for data that belongs to no session; real names are never empty.
-fn session_name(key: &DocumentKey) -> &str {
-    key.session.as_ref().map_or("", SessionId::as_str)
-}
-
 impl Database {
     pub(crate) async fn put(&self, document: &Document) -> Result<(), StoreError> {
         self.write(document, &format!("{CREATE}{REPLACE}")).await
@@ -63,7 +58,7 @@ impl Database {
     async fn write(&self, document: &Document, text: &str) -> Result<(), StoreError> {
         document.check()?;
         let Document { key, at, data } = document;
-        let (tenant, session) = (key.tenant.as_str(), session_name(key));
+        let (tenant, session) = (key.tenant.as_str(), key.session_name());
         let (name, data) = (key.name.as_bytes(), data.as_bytes());
         self.change(text, &[&tenant, &session, &key.kind, &name, &at.0, &data], |err| {
             match err.is_duplicate() {
@@ -76,7 +71,7 @@ impl Database {
     }
 
     pub(crate) async fn delete(&self, key: &DocumentKey) -> Result<(), StoreError> {
-        let (tenant, session, name) = (key.tenant.as_str(), session_name(key), key.name.as_bytes());
+        let (tenant, session, name) = (key.tenant.as_str(), key.session_name(), key.name.as_bytes());
         self.change(DELETE, &[&tenant, &session, &key.kind, &name], Failure::or_outcome_unknown).await?;
         Ok(())
     }
@@ -104,7 +99,7 @@ impl Database {
     }
 
     pub(crate) async fn document(&self, key: &DocumentKey) -> Result<Option<Document>, StoreError> {
-        let (tenant, session, name) = (key.tenant.as_str(), session_name(key), key.name.as_bytes());
+        let (tenant, session, name) = (key.tenant.as_str(), key.session_name(), key.name.as_bytes());
         let document = |row: &Row| {
             Ok(Document { key: key.clone(), at: Timestamp(row.try_get(0)?), data: text(row.try_get(1)?)? })
         };
@@ -119,7 +114,7 @@ impl Database {
     ) -> Result<Vec<Document>, StoreError> {
         // No tenant is empty, so all keys come after the empty one.
         let (of, session, name) =
-            after.map_or(("", "", &[][..]), |it| (it.tenant.as_str(), session_name(it), it.name.as_bytes()));
+            after.map_or(("", "", &[][..]), |it| (it.tenant.as_str(), it.session_name(), it.name.as_bytes()));
         let listed = |row: &Row| {
             let (tenant, session): (_, String) =
                 (Tenant::parse(row.try_get::<_, String>(0)?)?, row.try_get(1)?);

@@ -39,6 +39,11 @@ pub(crate) enum Failure {
     Damaged(String),
 }
 
+/// Returns the error for a database that has no name for messages yet.
+pub(crate) fn unavailable(detail: impl ToString) -> StoreError {
+    StoreError::Unavailable { place: "the database".to_owned(), detail: detail.to_string() }
+}
+
 impl From<PoolError> for Failure {
     fn from(err: PoolError) -> Failure {
         match err {
@@ -153,11 +158,9 @@ fn of_error(err: &tokio_postgres::Error) -> Remedy {
 
 /// Returns the database's message, without the values it may have quoted.
 pub(crate) fn describe(err: &tokio_postgres::Error) -> String {
-    match err.as_db_error() {
-        Some(said) => format!("{} ({})", said.message(), said.code().code()),
-        None => match err.source() {
-            Some(source) => format!("{err}: {source}"),
-            None => err.to_string(),
-        },
+    match (err.as_db_error(), err.source()) {
+        (Some(said), _) => format!("{} ({})", said.message(), said.code().code()),
+        (None, Some(source)) => format!("{err}: {source}"),
+        (None, None) => err.to_string(),
     }
 }

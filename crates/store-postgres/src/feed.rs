@@ -3,13 +3,11 @@
 use contexture_history::Seq;
 use contexture_session::codec::MAX_ITEMS;
 use contexture_session::{FeedItem, SessionKey, StoreError, ThreadId, ThreadKey};
-use tokio_postgres::Row;
 
 use crate::database::Database;
-use crate::failure::Failure;
 use crate::log::LogClient;
-use crate::numbers::{from_sql, seq_to_sql, to_sql};
-use crate::rows::{ROWS_AT_ONCE, StoredRow};
+use crate::numbers::{number, seq_to_sql, to_sql};
+use crate::rows::{self, ROWS_AT_ONCE};
 
 /// The row with the first wanted item may begin before it. Each row has an item that is wanted, so as many rows as
 /// items are enough.
@@ -38,8 +36,7 @@ impl Database {
             let log = LogClient { database: self, client: &client, key: &session.main() };
             let (from, limit) = (to_sql(after), to_sql(max as u64));
             let found = log.query(FEED, &[&from, &limit, &(MAX_ITEMS as i64)]).await?;
-            let rows = found.into_iter().map(StoredRow::new).filter_map(Result::transpose);
-            let rows = rows.collect::<Result<Vec<StoredRow>, Failure>>()?;
+            let rows = rows::in_order(found)?;
             let mut feed = Vec::new();
             for rows in rows.chunks(ROWS_AT_ONCE) {
                 for (items, row) in log.items(rows).await?.into_iter().zip(rows) {
@@ -47,7 +44,7 @@ impl Database {
                         return Ok(feed);
                     }
                     let thread = ThreadId::parse(row.row.try_get::<_, String>("thread")?)?;
-                    let numbered = (from_sql(row.row.try_get("number")?)..).zip(items);
+                    let numbered = (number(&row.row, "number")?..).zip(items);
                     let item = |(number, item)| FeedItem { number, thread: thread.clone(), item };
                     feed.extend(numbered.map(item).filter(|it| it.number > after));
                 }
@@ -64,16 +61,15 @@ impl Database {
     /// Returns the number of a session's newest item; nothing if there is no such session.
     pub(crate) async fn feed_end_of(&self, session: &SessionKey) -> Result<Option<u64>, StoreError> {
         let (tenant, main) = (session.tenant.as_str(), session.session.as_str());
-        Ok(self.select(END, &[&tenant, &main], number).await?.pop())
+        Ok(self.select(END, &[&tenant, &main], |row| Ok(number(row, 0)?)).await?.pop())
     }
 
     pub(crate) async fn number_at(&self, key: &ThreadKey, seq: Seq) -> Result<Option<u64>, StoreError> {
         let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
         let (seq, most_items) = (seq_to_sql(seq), MAX_ITEMS as i64);
-        Ok(self.select(NUMBER, &[&tenant, &thread, &seq, &most_items], number).await?.pop())
+        Ok(self
+            .select(NUMBER, &[&tenant, &thread, &seq, &most_items], |row| Ok(number(row, 0)?))
+            .await?
+            .pop())
     }
-}
-
-fn number(row: &Row) -> Result<u64, Failure> {
-    Ok(from_sql(row.try_get(0)?))
 }

@@ -10,7 +10,7 @@ use crate::create::LogRow;
 use crate::database::{Database, begin};
 use crate::failure::Failure;
 use crate::log::LogClient;
-use crate::numbers::seq_to_sql;
+use crate::numbers::{seq_from_sql, seq_to_sql};
 use crate::rows::{self, RowParams};
 
 /// The source can't be removed during the copy; appends to it continue.
@@ -68,10 +68,7 @@ impl Database {
         self.insert_log(transaction, row, state.end).await?;
         let found = source.query(LOCK, &[]).await?;
         let found: i64 = found.first().ok_or_else(|| StoreError::no_thread(&from.thread))?.try_get(0)?;
-        if end > found {
-            let detail = format!("it forks at {end}, and thread `{}` ends at {found}", from.thread);
-            return Err(StoreError::malformed(target.key, detail).into());
-        }
+        row.log.check_copy(from, seq_from_sql(found))?;
         source.query(COPY, &[&thread.as_str(), &end, &session.session.as_str()]).await?;
         let items = source.cut_items(state.end).await?;
         if let Some(first) = items.first() {

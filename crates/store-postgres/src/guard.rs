@@ -106,7 +106,7 @@ impl Database {
                 let is_done = attempt == Attempt::AfterLoss && is_given_back;
                 return if is_done { Ok(None) } else { Err(refused(key, guard, current_lease)) };
             };
-            Ok(held(guard, row.try_get(0)?))
+            Ok(guard.fence(Fence(from_sql(row.try_get(0)?))))
         })
         .await
     }
@@ -128,19 +128,9 @@ impl Database {
     }
 }
 
-/// Returns the number of the lease that the writer holds after it is admitted.
-pub(crate) fn held(guard: &Guard, fence: i64) -> Option<Fence> {
-    matches!(guard, Guard::Acquire { .. } | Guard::Hold { .. }).then_some(Fence(from_sql(fence)))
-}
-
 /// Returns why the guard refuses a writer, or [`Failure::Raced`] if it no longer does.
 pub(crate) fn refused(key: &ThreadKey, guard: &Guard, current_lease: CurrentLease) -> Failure {
-    let thread = key.thread.to_string();
-    match guard {
-        _ if current_lease.is_allowed => Failure::Raced,
-        Guard::Any | Guard::Call | Guard::Free | Guard::Acquire { .. } => StoreError::Held { thread }.into(),
-        Guard::Hold { fence, .. } | Guard::Release { fence } => StoreError::fenced(key, *fence).into(),
-    }
+    if current_lease.is_allowed { Failure::Raced } else { guard.refusal(key).into() }
 }
 
 pub(crate) fn check_owner(key: &ThreadKey, guard: &Guard) -> Result<(), StoreError> {

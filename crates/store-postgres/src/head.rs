@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::numbers::from_sql;
+use crate::numbers::{from_sql, number};
 
 /// The columns of a [`LogHead`].
 const HEAD: &str = "\
@@ -55,7 +55,6 @@ pub(crate) fn with_columns(text: &str) -> String {
 
 /// Reads the columns [`HEAD`].
 pub(crate) fn log_head(row: &Row) -> Result<LogHead, Failure> {
-    let number = |name: &str| row.try_get(name).map(from_sql);
     let base: Option<String> = row.try_get("base_thread")?;
     let base_seq: Option<i64> = row.try_get("base_seq")?;
     let base = base.map(ThreadId::parse).transpose()?.zip(base_seq);
@@ -68,11 +67,11 @@ pub(crate) fn log_head(row: &Row) -> Result<LogHead, Failure> {
         base: base.map(|(thread, seq)| ForkPoint { thread, seq: Seq(from_sql(seq)) }),
         created: Timestamp(row.try_get("created")?),
         updated: Timestamp(row.try_get("updated")?),
-        items: number("end_seq")?,
-        turns: number("turns")?,
+        items: number(row, "end_seq")?,
+        turns: number(row, "turns")?,
     };
     let owner: Option<&str> = row.try_get("lease_owner")?;
-    let (fence, live) = (Fence(number("lease_fence")?), row.try_get::<_, Option<bool>>("is_live")?);
+    let (fence, live) = (Fence(number(row, "lease_fence")?), row.try_get::<_, Option<bool>>("is_live")?);
     let lease = owner.map(|it| Lease { owner: Arc::from(it), fence, live: live.unwrap_or(false) });
     Ok(LogHead {
         tenant: Tenant::parse(row.try_get::<_, String>("tenant")?)?,

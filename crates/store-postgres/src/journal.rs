@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 
 use contexture_history::Timestamp;
 use contexture_session::{StoreError, ThreadKey};
-use deadpool_postgres::{Client, Transaction};
+use deadpool_postgres::{GenericClient as _, Transaction};
 
 use crate::blobs::add_hashes;
-use crate::database::{Database, begin};
+use crate::database::Database;
 use crate::failure::Failure;
 use crate::head::thread_key;
 use crate::log::LogClient;
@@ -53,25 +53,28 @@ impl Database {
         let mut total = 0;
         while total < max {
             let spare = max - total;
-            let count = self.run(|client, _| self.prune_journals_once(client, name, before, spare)).await?;
-            if count == 0 {
-                break;
+            let pruned = self.run(|mut client, _| async move {
+                let transaction = self.begin_writing(&mut client).await?;
+                let count = self.prune_some(&transaction, name, before, spare).await?;
+                transaction.commit().await?;
+                Ok(count)
+            });
+            match pruned.await? {
+                0 => break,
+                count => total = total.saturating_add(count),
             }
-            total = total.saturating_add(count);
         }
         Ok(total as u64)
     }
 
     /// Prunes some journals, and returns how many items were removed.
-    async fn prune_journals_once(
+    async fn prune_some(
         &self,
-        mut client: Client,
+        transaction: &Transaction<'_>,
         name: &str,
         before: Timestamp,
         max: usize,
     ) -> Result<usize, Failure> {
-        let transaction = begin(&mut client).await?;
-        self.check_current(&transaction).await?;
         let statement = transaction.prepare_cached(&self.current_sql(OLD)).await?;
         let limit = to_sql(max.min(JOURNALS) as u64);
         let rows = transaction.query(&statement, &[&name, &before.0, &limit]).await?;
@@ -80,10 +83,8 @@ impl Database {
         let each = max.checked_div(journals.len()).unwrap_or(0);
         let mut count = 0;
         for key in &journals {
-            let log = LogClient { database: self, client: &transaction, key };
-            count += log.prune(before, each).await?;
+            count += LogClient { database: self, client: transaction, key }.prune(before, each).await?;
         }
-        transaction.commit().await?;
         Ok(count)
     }
 }

@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::numbers::{from_sql, to_sql};
+use crate::numbers::{number, to_sql};
 
 const SESSIONS: &str = "\
     SELECT listed.session, listed.label, listed.created,
@@ -55,9 +55,8 @@ impl Database {
 
     pub(crate) async fn usage(&self, tenant: &Tenant) -> Result<Usage, StoreError> {
         let usage = |row: &Row| {
-            let number = |idx: usize| row.try_get(idx).map(from_sql);
-            let (sessions, threads, items) = (number(0)?, number(1)?, number(2)?);
-            Ok(Usage { sessions, threads, items, blobs: number(3)?, blob_bytes: number(4)? })
+            let (sessions, threads, items) = (number(row, 0)?, number(row, 1)?, number(row, 2)?);
+            Ok(Usage { sessions, threads, items, blobs: number(row, 3)?, blob_bytes: number(row, 4)? })
         };
         Ok(self.select(USAGE, &[&tenant.as_str()], usage).await?.pop().unwrap_or_default())
     }
@@ -72,14 +71,13 @@ impl Database {
 }
 
 fn session_info(row: &Row) -> Result<SessionInfo, Failure> {
-    let number = |idx: usize| row.try_get(idx).map(from_sql);
     Ok(SessionInfo {
         session: SessionId::parse(row.try_get::<_, String>(0)?)?,
         label: row.try_get(1)?,
         created: Timestamp(row.try_get(2)?),
         updated: Timestamp(row.try_get(3)?),
-        threads: number(4)?,
-        items: number(5)?,
-        turns: number(6)?,
+        threads: number(row, 4)?,
+        items: number(row, 5)?,
+        turns: number(row, 6)?,
     })
 }

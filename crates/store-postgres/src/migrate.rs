@@ -8,10 +8,10 @@
 //! before it begins, or sees the new version.
 
 use contexture_session::StoreError;
-use deadpool_postgres::{Client, GenericClient};
+use deadpool_postgres::{Client, GenericClient, Transaction};
 
 use crate::database::{Database, begin};
-use crate::failure::Failure;
+use crate::failure::{Failure, unavailable};
 
 /// The steps, in order: the first one makes version 1.
 const STEPS: &[&str] = &[
@@ -44,6 +44,13 @@ impl Database {
     /// Refuses to write to tables that a newer program has changed.
     pub(crate) async fn check_current(&self, client: &impl GenericClient) -> Result<(), Failure> {
         self.version(client).await.map(drop)
+    }
+
+    /// Begins a transaction that writes, unless a newer program has changed the tables.
+    pub(crate) async fn begin_writing<'a>(&self, client: &'a mut Client) -> Result<Transaction<'a>, Failure> {
+        let transaction = begin(client).await?;
+        self.check_current(&transaction).await?;
+        Ok(transaction)
     }
 
     /// Returns the version of the tables, which this program must know.
@@ -92,8 +99,7 @@ async fn check_encoding(client: &Client) -> Result<(), Failure> {
     if encoding == "UTF8" {
         return Ok(());
     }
-    let detail = format!("its encoding is {encoding}, and has to be UTF8");
-    Err(StoreError::Unavailable { place: "the database".to_owned(), detail }.into())
+    Err(unavailable(format!("its encoding is {encoding}, and has to be UTF8")).into())
 }
 
 /// Returns the version of the tables, 0 if there are none.

@@ -1,10 +1,13 @@
 //! Numbers as PostgreSQL has them: signed, of 64 bits.
 
+use std::fmt::Display;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use contexture_history::Seq;
+use tokio_postgres::Row;
+use tokio_postgres::row::RowIndex;
 
 /// Returns a position; those beyond the last one that can be stored are all the same: never reached.
 pub(crate) fn seq_to_sql(seq: Seq) -> i64 {
@@ -24,6 +27,11 @@ pub(crate) fn to_sql(number: u64) -> i64 {
 /// Returns a stored number; what was written is never negative.
 pub(crate) fn from_sql(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
+}
+
+/// Reads a column with a number.
+pub(crate) fn number<I: RowIndex + Display>(row: &Row, column: I) -> Result<u64, tokio_postgres::Error> {
+    row.try_get(column).map(from_sql)
 }
 
 /// Returns a time span in microseconds, at most a century.

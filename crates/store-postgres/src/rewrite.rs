@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_history::{Item, Seq};
 use contexture_session::codec::{self, MAX_ITEMS};
-use contexture_session::{StoreError, ThreadKey, check_rewrite};
-use deadpool_postgres::{Client, Transaction};
+use contexture_session::{StoreError, ThreadKey, check_rewrite, rewritten};
+use deadpool_postgres::Transaction;
 
 use crate::blobs::BlobParams;
-use crate::database::{Database, begin};
+use crate::database::Database;
 use crate::failure::Failure;
 use crate::log::LogClient;
-use crate::numbers::seq_to_sql;
+use crate::numbers::{seq_from_sql, seq_to_sql};
 use crate::rows;
 
 const LOCK: &str = "SELECT end_seq FROM {schema}.logs WHERE tenant = $1 AND thread = $2 FOR UPDATE";
@@ -47,23 +47,16 @@ impl Database {
     pub(crate) async fn rewrite(&self, key: &ThreadKey, items: &[Item]) -> Result<(), StoreError> {
         check_rewrite(key, items)?;
         let new: &BTreeMap<Seq, &Item> = &items.iter().map(|it| (it.seq, it)).collect();
-        self.run(|client, _| self.rewrite_once(client, key, new)).await
-    }
-
-    async fn rewrite_once(
-        &self,
-        mut client: Client,
-        key: &ThreadKey,
-        new: &BTreeMap<Seq, &Item>,
-    ) -> Result<(), Failure> {
-        let transaction = begin(&mut client).await?;
-        self.check_current(&transaction).await?;
-        let log = LogClient { database: self, client: &transaction, key };
-        if log.query(LOCK, &[]).await?.is_empty() {
-            return Err(StoreError::no_thread(&key.thread).into());
-        }
-        log.rewrite(new).await?;
-        Ok(transaction.commit().await?)
+        self.run(|mut client, _| async move {
+            let transaction = self.begin_writing(&mut client).await?;
+            let log = LogClient { database: self, client: &transaction, key };
+            if log.query(LOCK, &[]).await?.is_empty() {
+                return Err(StoreError::no_thread(&key.thread).into());
+            }
+            log.rewrite(new).await?;
+            Ok(transaction.commit().await?)
+        })
+        .await
     }
 }
 
@@ -77,14 +70,14 @@ impl LogClient<'_, Transaction<'_>> {
         let after = seq_to_sql(*first).saturating_sub(MAX_ITEMS as i64);
         let stored = rows::stored(self.query(ROWS, &[&after, &seq_to_sql(*last)]).await?)?;
         for some in stored.chunks(rows::ROWS_AT_ONCE) {
-            for items in self.items(some).await? {
-                self.rewrite_row(items, new).await?;
+            for items in self.items(some).await?.into_iter().filter_map(|it| rewritten(it, new)) {
+                self.set_row(&items).await?;
             }
         }
         let positions: Vec<i64> = new.keys().map(|it| seq_to_sql(*it)).collect();
         let gone = self.query(UNINDEX, &[&positions]).await?;
         let gone = gone.iter().map(|it| it.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
-        let again = gone.into_iter().map(crate::numbers::seq_from_sql).map(|it| (it, it));
+        let again = gone.into_iter().map(seq_from_sql).map(|it| (it, it));
         self.index(&again.collect::<Vec<_>>()).await?;
         let used: BTreeSet<String> = self.hashes_of().await?;
         let used: Vec<String> = used.into_iter().collect();
@@ -93,16 +86,8 @@ impl LogClient<'_, Transaction<'_>> {
         self.remove_unused(&unused).await
     }
 
-    async fn rewrite_row(&self, old: Vec<Item>, new: &BTreeMap<Seq, &Item>) -> Result<(), Failure> {
-        if old.iter().all(|it| !new.contains_key(&it.seq)) {
-            return Ok(());
-        }
-        let replaced = |item: Item| match new.get(&item.seq) {
-            Some(new) => Item { body: new.body.clone(), cost: new.cost.clone(), ..item },
-            None => item,
-        };
-        let items: Vec<Item> = old.into_iter().map(replaced).collect();
-        let row = codec::encode_row(&items).map_err(|err| StoreError::malformed(self.key, err))?;
+    async fn set_row(&self, items: &[Item]) -> Result<(), Failure> {
+        let row = codec::encode_row(items).map_err(|err| StoreError::malformed(self.key, err))?;
         let rows = [row];
         let BlobParams { hashes, bodies } = BlobParams::new(&rows);
         if !hashes.is_empty() {

@@ -49,10 +49,14 @@ impl StoredRow {
     }
 }
 
+/// Returns rows in the order in which they came.
+pub(crate) fn in_order(rows: Vec<Row>) -> Result<Vec<StoredRow>, Failure> {
+    rows.into_iter().map(StoredRow::new).filter_map(Result::transpose).collect()
+}
+
 /// Returns rows by their positions, in whatever order they came.
 pub(crate) fn stored(rows: Vec<Row>) -> Result<Vec<StoredRow>, Failure> {
-    let rows = rows.into_iter().map(StoredRow::new).filter_map(Result::transpose);
-    let mut rows = rows.collect::<Result<Vec<StoredRow>, Failure>>()?;
+    let mut rows = in_order(rows)?;
     rows.sort_by_key(|it| it.first);
     Ok(rows)
 }

@@ -20,7 +20,7 @@ use tokio::task::{JoinError, JoinHandle};
 
 use crate::PostgresConfig;
 use crate::database::Database;
-use crate::failure::Failure;
+use crate::failure::{Failure, unavailable};
 use crate::migrate::migrate;
 use crate::notices::Notices;
 
@@ -94,9 +94,7 @@ async fn as_task<T: Send + 'static>(
 ) -> Result<T, StoreError> {
     let lost = |err: JoinError| match err.try_into_panic() {
         Ok(panic) => resume_unwind(panic),
-        Err(err) => {
-            Err(StoreError::Unavailable { place: "the database".to_owned(), detail: err.to_string() })
-        }
+        Err(err) => Err(unavailable(err)),
     };
     runtime.spawn(operation).await.unwrap_or_else(lost)
 }

@@ -6,7 +6,7 @@ use contexture_history::{Item, Seq, Timestamp};
 use contexture_session::codec;
 use contexture_session::search::archived_ranges;
 use contexture_session::{
-    Append, Appended, FeedItem, Guard, KeyedTurn, LeaseRow, LogKind, LogState, StoreError, ThreadKey,
+    Append, Appended, FeedItem, KeyedTurn, LeaseRow, LogKind, LogState, StoreError, ThreadKey,
 };
 use rusqlite::{Connection, params};
 
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::file::commit::Change;
 use crate::head::{CurrentLog, find};
 use crate::numbers::{from_sql, seq, to_sql};
-use crate::rows::{LogRows, Place, insert_rows};
+use crate::rows::LogRows;
 use crate::waiters::NewItems;
 
 /// Appends of more rows are left to the thread that writes.
@@ -108,8 +108,7 @@ impl AppendItems {
         let state = self.append.state.as_ref();
         let count = self.append.items.len() as u64;
         let end = log.end.plus(count);
-        let needs_writer =
-            state.map_or(log.needs_writer, |it| it.needs_writer) || self.append.guard == Guard::Call;
+        let needs_writer = self.append.needs_writer().unwrap_or(log.needs_writer);
         // The row of the main thread counts the numbers of its session.
         let n_own = if log.kind == LogKind::Main { count } else { 0 };
         let values = params![
@@ -162,22 +161,19 @@ impl AppendItems {
         }
         let lease = log.lease.admit(&self.key, &self.append.guard, self.cx.time.now())?;
         if log.end != expected {
-            let (thread, found) = (self.key.thread.to_string(), log.end);
-            return Err(StoreError::Conflict { thread, expected, found }.into());
+            return Err(StoreError::conflict(&self.key, expected, log.end).into());
         }
         let numbered = self.set_log(conn, &log, &lease)?;
         let count = self.append.items.len() as u64;
-        let place =
-            Place { key: &self.key, log: log.no, after: log.end, numbered, nonce: &self.append.nonce };
-        insert_rows(conn, &place, &self.rows)?;
-        insert_keys(conn, log.no, &self.append.keys)?;
         let end = log.end.plus(count);
         let rows = LogRows { conn, place: &self.cx.place, key: &self.key, log: log.no, end };
+        rows.insert(log.end, numbered, &self.append.nonce, &self.rows)?;
+        insert_keys(conn, log.no, &self.append.keys)?;
         index(&rows, &self.archived)?;
         let number = numbered.map_or(0, |(_, last)| last + count);
         let numbered = numbered.map(|(session, _)| (session, number));
         *self.numbered.lock().unwrap_or_else(PoisonError::into_inner) = numbered;
-        Ok(Appended { end, fence: lease.fence_of(&self.append.guard), number })
+        Ok(Appended { end, fence: self.append.guard.fence(lease.fence), number })
     }
 }
 

@@ -13,7 +13,7 @@ use crate::due::key;
 use crate::failure::{Failure, StorePath};
 use crate::numbers::{from_sql, seq, to_sql};
 use crate::read::FORWARD;
-use crate::rows::{LogRows, Unreadable};
+use crate::rows::LogRows;
 
 const COUNT: &str = "INSERT INTO archives (log, texts, length) VALUES (?1, 1, ?2)
     ON CONFLICT (log) DO UPDATE SET texts = texts + 1, length = length + excluded.length";
@@ -26,7 +26,7 @@ pub(crate) const KNOWN: &str = "SELECT seq FROM archived WHERE log = ?1 AND seq 
 /// Adds the items of ranges to the index, unless they are already in it.
 ///
 /// An unreadable row is skipped: reading it reports the error, and the thread stays writable.
-pub(crate) fn index(log: &LogRows<'_>, ranges: &[(Seq, Seq)]) -> rusqlite::Result<()> {
+pub(crate) fn index(log: &LogRows<'_>, ranges: &[(Seq, Seq)]) -> Result<(), Failure> {
     if ranges.is_empty() {
         // Most appends archive nothing, and an analyzer is not made for nothing.
         return Ok(());
@@ -35,12 +35,7 @@ pub(crate) fn index(log: &LogRows<'_>, ranges: &[(Seq, Seq)]) -> rusqlite::Resul
     ranges.iter().try_for_each(|(first, last)| index_range(log, &mut analyzer, *first, (*last).min(log.end)))
 }
 
-fn index_range(
-    log: &LogRows<'_>,
-    analyzer: &mut ItemAnalyzer,
-    first: Seq,
-    last: Seq,
-) -> rusqlite::Result<()> {
+fn index_range(log: &LogRows<'_>, analyzer: &mut ItemAnalyzer, first: Seq, last: Seq) -> Result<(), Failure> {
     let known = known(log, first, last)?;
     let is_new = |it: Seq| (first..=last).contains(&it) && !known.contains(&it);
     let mut statement = log.conn.prepare_cached(FORWARD)?;
@@ -54,9 +49,8 @@ fn index_range(
             continue;
         }
         let items = match log.decode_row(row) {
-            Ok(items) => items,
-            Err(Unreadable::Sqlite(err)) => return Err(err),
-            Err(Unreadable::Row(_)) => continue,
+            Err(Failure::Damaged(_)) => continue,
+            items => items?,
         };
         items.iter().filter(|it| is_new(it.seq)).try_for_each(|it| insert(log, analyzer, it))?;
     }

@@ -11,7 +11,7 @@ use crate::file::commit::Change;
 use crate::head::find_opt;
 use crate::logs::log_with_start_key;
 use crate::numbers::to_sql;
-use crate::rows::{LogRows, Place, insert_rows};
+use crate::rows::LogRows;
 
 /// Returns the change that creates a log with its first items, which are written out here.
 pub(crate) fn create_log(
@@ -25,15 +25,15 @@ pub(crate) fn create_log(
     let make = move |conn: &Connection| {
         let session = place_for(conn, &log)?;
         let no = insert_log(conn, session, &log)?;
+        let new = LogRows { conn, place: &place, key: &key, log: no, end: log.state.end };
         if let Some(first) = log.items.first() {
             let numbered = take_numbers(conn, session, log.kind, log.items.len() as u64)?;
-            insert_rows(conn, &Place { key: &key, log: no, after: Seq(0), numbered, nonce: "" }, &rows)?;
+            new.insert(Seq(0), numbered, "", &rows)?;
             if log.kind == LogKind::Journal {
                 conn.prepare_cached(SET_OLDEST)?.execute(params![no, first.at.0])?;
             }
         }
-        index(&LogRows { conn, place: &place, key: &key, log: no, end: log.state.end }, &log.archived)?;
-        Ok(())
+        index(&new, &log.archived)
     };
     Ok(Change { touched: Some(main), ..Change::new(make) })
 }

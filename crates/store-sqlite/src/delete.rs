@@ -3,6 +3,7 @@
 use contexture_session::{LogKind, SessionKey, StoreError, ThreadKey};
 use rusqlite::{Connection, params};
 
+use crate::blobs::REMOVE_UNUSED;
 use crate::create::find_session;
 use crate::failure::Failure;
 use crate::head::find_opt;
@@ -25,24 +26,23 @@ pub(crate) fn delete_session(conn: &Connection, key: &SessionKey) -> Result<bool
 pub(crate) fn delete_log(conn: &Connection, key: &ThreadKey) -> Result<bool, Failure> {
     let Some(log) = find_opt(conn, key)? else { return Ok(false) };
     if log.kind == LogKind::Main {
-        return Err(StoreError::IsMain { thread: key.thread.to_string() }.into());
+        return Err(StoreError::is_main(key).into());
     }
     remove_log(conn, log.no)?;
     Ok(true)
 }
 
 pub(crate) const LOGS_OF_SESSION: &str = "SELECT no FROM logs WHERE session = ?1";
-/// The order matters: blobs are found by their references, words by their items.
+/// The order matters: a large text is used as long as a row has it, and words are found by their items.
 pub(crate) const REMOVE_LOG: [&str; 9] = [
-    "DELETE FROM blobs WHERE no IN (SELECT blob FROM blob_uses WHERE log = ?1)
-     AND NOT EXISTS (SELECT 1 FROM blob_uses WHERE blob = blobs.no AND log <> ?1)",
-    "DELETE FROM blob_uses WHERE log = ?1",
+    "DELETE FROM commits WHERE log = ?1",
+    REMOVE_UNUSED[0],
+    REMOVE_UNUSED[1],
     "DELETE FROM words WHERE rowid IN (SELECT no FROM archived WHERE log = ?1)",
     "DELETE FROM archived WHERE log = ?1",
     "DELETE FROM archives WHERE log = ?1",
     "DELETE FROM turn_keys WHERE log = ?1",
     "DELETE FROM unfinished WHERE log = ?1",
-    "DELETE FROM commits WHERE log = ?1",
     "DELETE FROM logs WHERE no = ?1",
 ];
 

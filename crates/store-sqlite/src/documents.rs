@@ -28,10 +28,8 @@ pub(crate) const QUERIES: [&str; 4] = [DOCUMENT, LIST, DELETE, PRUNE];
 /// Longer documents are left to the thread that writes.
 const SMALL: usize = 64 * 1024;
 
-/// The names of a document. What belongs to no session has an empty session name; real names are never empty.
 fn names(key: &DocumentKey) -> [&str; 4] {
-    let session = key.session.as_ref().map_or("", SessionId::as_str);
-    [&key.kind, key.tenant.as_str(), session, &key.name]
+    [&key.kind, key.tenant.as_str(), key.session_name(), &key.name]
 }
 
 /// Returns the change that writes a document, which must not exist if it `is_new`.

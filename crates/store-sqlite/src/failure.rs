@@ -2,9 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use contexture_session::StoreError;
+use contexture_session::codec::RowDamaged;
+use rusqlite::types::FromSqlError;
 use rusqlite::{Error, ErrorCode};
 
 /// A hint for damaged files, as part of the error.
@@ -19,6 +22,15 @@ pub(crate) enum Failure {
     /// SQLite could not do it. Something may have been written; the transaction must go.
     #[error(transparent)]
     Broken(#[from] Error),
+    /// A row can't be decoded.
+    #[error(transparent)]
+    Damaged(#[from] RowDamaged),
+}
+
+impl From<FromSqlError> for Failure {
+    fn from(err: FromSqlError) -> Self {
+        Failure::Broken(err.into())
+    }
 }
 
 /// The file: where it is, how long to wait for another process that writes to it, and how errors name it.
@@ -57,6 +69,7 @@ impl StorePath {
         match failure {
             Failure::Refused(err) => err,
             Failure::Broken(err) => self.error(&err),
+            Failure::Damaged(err) => self.damaged(err),
         }
     }
 
@@ -78,6 +91,16 @@ impl StorePath {
     /// Returns the error for a file that is not the one that was opened.
     pub(crate) fn missing(&self, path: &Path) -> StoreError {
         self.unavailable(format!("`{}` was removed or replaced while it was open", path.display()))
+    }
+
+    /// Starts a thread that works on the file.
+    pub(crate) fn spawn(
+        &self,
+        name: &str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<JoinHandle<()>, StoreError> {
+        let thread = std::thread::Builder::new().name(format!("contexture-{name}"));
+        thread.spawn(work).map_err(|err| self.unavailable(err))
     }
 
     /// Returns the error for a thread of this store that has ended, by a panic.

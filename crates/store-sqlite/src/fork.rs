@@ -1,7 +1,7 @@
 //! A thread that starts with a copy of another's items.
 
 use contexture_history::{Item, Seq};
-use contexture_session::{NewLog, StoreError, ThreadKey, codec};
+use contexture_session::{NewLog, ThreadKey, codec};
 use rusqlite::{Connection, params};
 
 use crate::archive::index;
@@ -10,7 +10,7 @@ use crate::create::{insert_log, place_for};
 use crate::failure::{Failure, StorePath};
 use crate::head::find;
 use crate::numbers::to_sql;
-use crate::rows::{LogRows, Place, insert_rows};
+use crate::rows::LogRows;
 
 /// Creates a thread that starts with the items of another.
 pub(crate) fn fork(
@@ -20,24 +20,18 @@ pub(crate) fn fork(
     log: &NewLog,
 ) -> Result<(), Failure> {
     let source = find(conn, from)?;
-    if from.tenant != log.session.tenant {
-        return Err(StoreError::no_thread(&from.thread).into());
-    }
+    log.check_copy(from, source.end)?;
     let session = place_for(conn, log)?;
     let (key, end) = (&log.key(), log.state.end);
-    if end > source.end {
-        let detail = format!("it copies up to {end}, thread `{}` ends at {}", from.thread, source.end);
-        return Err(StoreError::malformed(key, detail).into());
-    }
     let cut = cut_items(&LogRows { conn, place, key: from, log: source.no, end })?;
     let after = cut.first().map_or(Seq(0), |it| Seq(it.seq.0.saturating_sub(1)));
     let cut = codec::encode(&cut).map_err(|err| place.damaged(err))?;
     let target = insert_log(conn, session, log)?;
     copy_rows(conn, source.no, target, to_sql(end.0))?;
-    insert_rows(conn, &Place { key, log: target, after, numbered: None, nonce: "" }, &cut)?;
+    let copy = LogRows { conn, place, key, log: target, end };
+    copy.insert(after, None, "", &cut)?;
     copy_blob_uses(conn, key.tenant.as_str(), target)?;
-    index(&LogRows { conn, place, key, log: target, end }, &log.archived)?;
-    Ok(())
+    index(&copy, &log.archived)
 }
 
 /// Returns the items before the end of a row that goes beyond it; no items if a row ends right there.

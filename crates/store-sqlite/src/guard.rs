@@ -22,5 +22,5 @@ pub(crate) fn change_lease(
         let values = params![log.no, lease.owner.as_deref(), to_sql(lease.fence.0), lease.until.0];
         conn.prepare_cached(sql)?.execute(values)?;
     }
-    Ok(lease.fence_of(guard))
+    Ok(guard.fence(lease.fence))
 }

@@ -1,5 +1,7 @@
 //! The current state of a log.
 
+use std::error::Error;
+
 use contexture_history::{Seq, Timestamp, TurnNo};
 use contexture_session::{
     Fence, ForkPoint, KeyedTurn, LeaseRow, LogHead, LogKind, SessionId, StoreError, Tenant, ThreadId,
@@ -7,6 +9,7 @@ use contexture_session::{
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
 use crate::numbers::{from_sql, seq};
@@ -117,17 +120,22 @@ pub(crate) fn lease(row: &Row<'_>, column: usize) -> rusqlite::Result<LeaseRow> 
 
 pub(crate) fn kind(row: &Row<'_>, column: usize) -> rusqlite::Result<LogKind> {
     let name = row.get_ref(column)?.as_str()?;
-    LogKind::parse(name).ok_or_else(|| {
-        let unknown = format!("unknown kind of log `{name}`");
-        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, unknown.into())
-    })
+    LogKind::parse(name).ok_or_else(|| invalid(column, format!("unknown kind of log `{name}`")))
 }
 
-pub(crate) fn id<T, E: std::error::Error + Send + Sync + 'static>(
+pub(crate) fn id<T, E: Error + Send + Sync + 'static>(
     row: &Row<'_>,
     column: usize,
     parse: impl Fn(String) -> Result<T, E>,
 ) -> rusqlite::Result<T> {
-    parse(row.get(column)?)
-        .map_err(|err| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(err)))
+    parse(row.get(column)?).map_err(|err| invalid(column, err))
+}
+
+/// Reads a column that holds JSON.
+pub(crate) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|err| invalid(column, err))
+}
+
+fn invalid(column: usize, err: impl Into<Box<dyn Error + Send + Sync>>) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, err.into())
 }

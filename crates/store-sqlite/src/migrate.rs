@@ -2,8 +2,7 @@
 //!
 //! A new or older file is migrated in one transaction, so two processes that start together do it once.
 
-use contexture_session::StoreError;
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::failure::{Failure, StorePath};
 
@@ -23,51 +22,33 @@ pub(crate) const VERSION: u32 = MIGRATIONS.len() as u32;
 /// Marks the file as ours, in its header: "CTXR".
 pub(crate) const APPLICATION_ID: i32 = 0x4354_5852;
 
-/// The state of a file when it is opened.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum FileState {
-    Empty,
-    Ours(u32),
-    Foreign,
+/// Returns the version of a file that this program can open, 0 for an empty one.
+pub(crate) fn read_version(conn: &mut Connection, place: &StorePath) -> Result<u32, Failure> {
+    // In one transaction: another process may be setting the file up.
+    version_within(&conn.transaction()?, place)
 }
 
-pub(crate) fn read_state(conn: &mut Connection) -> rusqlite::Result<FileState> {
-    // In one transaction: another process may be setting the file up.
-    let tx = conn.transaction()?;
+fn version_within(tx: &Transaction<'_>, place: &StorePath) -> Result<u32, Failure> {
     let application: i32 = tx.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let version: u32 = tx.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let has_tables: bool =
         tx.query_row("SELECT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))?;
-    Ok(match application {
-        APPLICATION_ID => FileState::Ours(version),
-        0 if !has_tables && version == 0 => FileState::Empty,
-        _ => FileState::Foreign,
-    })
-}
-
-pub(crate) fn check_state(state: FileState, place: &StorePath) -> Result<u32, StoreError> {
-    match state {
-        FileState::Empty => Ok(0),
-        FileState::Ours(version) if version > VERSION => Err(place.newer(version, VERSION)),
-        FileState::Ours(version) => Ok(version),
-        FileState::Foreign => Err(place.unavailable("it is an SQLite file of another program")),
+    match application {
+        APPLICATION_ID if version > VERSION => Err(place.newer(version, VERSION).into()),
+        APPLICATION_ID => Ok(version),
+        0 if !has_tables && version == 0 => Ok(0),
+        _ => Err(place.unavailable("it is an SQLite file of another program").into()),
     }
 }
 
 /// Brings a file to a version: the newest, except when a file of an older one is recovered.
 pub(crate) fn migrate(conn: &mut Connection, place: &StorePath, target: u32) -> Result<(), Failure> {
-    if read_state(conn)? == FileState::Ours(target) {
+    if read_version(conn, place)? == target {
         return Ok(());
     }
     // Exclusive from the start; a second process finds the work done.
     let tx = conn.transaction_with_behavior(TransactionBehavior::Exclusive)?;
-    let (application, version): (i32, u32) = (
-        tx.pragma_query_value(None, "application_id", |row| row.get(0))?,
-        tx.pragma_query_value(None, "user_version", |row| row.get(0))?,
-    );
-    if application == APPLICATION_ID && version > VERSION {
-        return Err(place.newer(version, VERSION).into());
-    }
+    let version = version_within(&tx, place)?;
     for script in MIGRATIONS[..target as usize].iter().skip(version as usize) {
         tx.execute_batch(script)?;
     }

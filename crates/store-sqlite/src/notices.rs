@@ -37,8 +37,7 @@ pub(crate) fn watch(
             waiters.pause(pause);
         }
     };
-    let thread = std::thread::Builder::new().name("contexture-watch".to_owned());
-    thread.spawn(run).map_err(|err| place.unavailable(err))
+    place.spawn("watch", run)
 }
 
 /// Polls once, and wakes the waiters of sessions that have changed or were deleted. The version was read before: what

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use contexture_history::{Item, Seq};
-use contexture_session::search::ItemAnalyzer;
-use contexture_session::{StoreError, ThreadKey, codec};
+use contexture_session::rank::TermVector;
+use contexture_session::{StoreError, ThreadKey, codec, rewritten};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::archive::index;
@@ -16,7 +16,7 @@ use crate::read::FORWARD;
 use crate::rows::LogRows;
 
 pub(crate) const SET_ROW: &str = "UPDATE commits SET blobs = ?3, body = ?4 WHERE log = ?1 AND first = ?2";
-pub(crate) const ARCHIVED: &str = "SELECT no, terms IS NOT NULL FROM archived WHERE log = ?1 AND seq = ?2";
+pub(crate) const ARCHIVED: &str = "SELECT no, terms FROM archived WHERE log = ?1 AND seq = ?2";
 const UNCOUNT: &str = "UPDATE archives SET texts = texts - 1, length = length - ?2 WHERE log = ?1";
 
 /// Replaces items in their rows.
@@ -30,17 +30,24 @@ pub(crate) fn rewrite(
     conn.prepare_cached("DELETE FROM unfinished WHERE log = ?1")?.execute([log.no])?;
     let new: BTreeMap<Seq, &Item> = items.iter().map(|it| (it.seq, it)).collect();
     let rows = LogRows { conn, place, key, log: log.no, end: log.end };
-    for row in rows_with(&rows, &new)? {
-        rewrite_row(&rows, row, &new)?;
+    for items in rewritten_rows(&rows, &new)? {
+        set_row(&rows, &items)?;
     }
+    let mut again = Vec::new();
+    for seq in new.keys() {
+        if unindex(&rows, *seq)? {
+            again.push((*seq, *seq));
+        }
+    }
+    index(&rows, &again)?;
     for sql in REMOVE_UNUSED {
         conn.prepare_cached(sql)?.execute([log.no])?;
     }
     Ok(())
 }
 
-/// Reads the rows that have one of the items.
-fn rows_with(rows: &LogRows<'_>, new: &BTreeMap<Seq, &Item>) -> Result<Vec<Vec<Item>>, Failure> {
+/// Returns the rows that have one of the items, with the new content.
+fn rewritten_rows(rows: &LogRows<'_>, new: &BTreeMap<Seq, &Item>) -> Result<Vec<Vec<Item>>, Failure> {
     let (Some((first, _)), Some((last, _))) = (new.first_key_value(), new.last_key_value()) else {
         return Ok(Vec::new());
     };
@@ -52,46 +59,29 @@ fn rows_with(rows: &LogRows<'_>, new: &BTreeMap<Seq, &Item>) -> Result<Vec<Vec<I
         if items.first().is_some_and(|it| it.seq > *last) {
             break;
         }
-        if items.iter().any(|it| new.contains_key(&it.seq)) {
-            touched.push(items);
-        }
+        touched.extend(rewritten(items, new));
     }
     Ok(touched)
 }
 
-fn rewrite_row(rows: &LogRows<'_>, old: Vec<Item>, new: &BTreeMap<Seq, &Item>) -> Result<(), Failure> {
-    let (mut analyzer, mut archived) = (ItemAnalyzer::default(), Vec::new());
-    let mut items = Vec::with_capacity(old.len());
-    for item in old {
-        let Some(new) = new.get(&item.seq) else {
-            items.push(item);
-            continue;
-        };
-        if unindex(rows, &mut analyzer, &item)? {
-            archived.push((item.seq, item.seq));
-        }
-        items.push(Item { body: new.body.clone(), cost: new.cost.clone(), ..item });
-    }
-    let row = codec::encode_row(&items).map_err(|err| StoreError::malformed(rows.key, err))?;
+fn set_row(rows: &LogRows<'_>, items: &[Item]) -> Result<(), Failure> {
+    let row = codec::encode_row(items).map_err(|err| StoreError::malformed(rows.key, err))?;
     let values = params![rows.log, to_sql(row.first.0), row.places, row.body];
     rows.conn.prepare_cached(SET_ROW)?.execute(values)?;
-    row.blobs.iter().try_for_each(|it| insert_blob(rows.conn, rows.key, rows.log, it))?;
-    Ok(index(rows, &archived)?)
+    Ok(row.blobs.iter().try_for_each(|it| insert_blob(rows.conn, rows.key, rows.log, it))?)
 }
 
 /// Takes an item out of the index of what is archived. Returns whether it was in it.
-fn unindex(rows: &LogRows<'_>, analyzer: &mut ItemAnalyzer, item: &Item) -> Result<bool, Failure> {
-    let values = params![rows.log, to_sql(item.seq.0)];
-    let found: Option<(i64, bool)> = rows
-        .conn
-        .prepare_cached(ARCHIVED)?
-        .query_row(values, |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let Some((no, has_words)) = found else { return Ok(false) };
+fn unindex(rows: &LogRows<'_>, seq: Seq) -> rusqlite::Result<bool> {
+    let values = params![rows.log, to_sql(seq.0)];
+    let mut statement = rows.conn.prepare_cached(ARCHIVED)?;
+    let found =
+        statement.query_row(values, |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<Vec<u8>>>(1)?)));
+    let Some((no, terms)) = found.optional()? else { return Ok(false) };
     rows.conn.prepare_cached("DELETE FROM archived WHERE no = ?1")?.execute([no])?;
-    if has_words {
+    if let Some(terms) = terms {
         rows.conn.prepare_cached("DELETE FROM words WHERE rowid = ?1")?.execute([no])?;
-        let length = analyzer.terms(item).map_or(0, |it| it.vector.length());
+        let length = TermVector::from_bytes(terms).length();
         rows.conn.prepare_cached(UNCOUNT)?.execute(params![rows.log, length])?;
     }
     Ok(true)

@@ -5,64 +5,11 @@ use std::fmt;
 use contexture_history::{Item, Seq};
 use contexture_session::codec::{Blob, BlobRef, RowDamaged};
 use contexture_session::{ThreadKey, codec};
-use rusqlite::types::FromSqlError;
 use rusqlite::{Connection, Row, Rows, params};
 
 use crate::blobs::{blob, insert_blob};
 use crate::failure::{Failure, StorePath};
 use crate::numbers::{seq, to_sql};
-
-/// Where rows go.
-pub(crate) struct Place<'a> {
-    pub(crate) key: &'a ThreadKey,
-    pub(crate) log: i64,
-    /// The position before the first item.
-    pub(crate) after: Seq,
-    /// The session, and the last number given in it before these items; without it they get none.
-    pub(crate) numbered: Option<(i64, u64)>,
-    pub(crate) nonce: &'a str,
-}
-
-/// Adds commits to a log, with their blobs.
-pub(crate) fn insert_rows(conn: &Connection, place: &Place<'_>, rows: &[codec::Row]) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO commits (log, first, count, session, number, nonce, blobs, body)
-               VALUES (?1, ?2, ?3, ?4, ?5, nullif(?6, ''), ?7, ?8)";
-    let mut insert = conn.prepare_cached(sql)?;
-    let mut before = 0;
-    for row in rows {
-        let first = place.after.plus(before).next();
-        let number = place.numbered.map(|(_, last)| to_sql(last + before + 1));
-        let session = place.numbered.map(|it| it.0);
-        insert.execute(params![
-            place.log,
-            to_sql(first.0),
-            row.count,
-            session,
-            number,
-            place.nonce,
-            row.places,
-            row.body
-        ])?;
-        row.blobs.iter().try_for_each(|it| insert_blob(conn, place.key, place.log, it))?;
-        before += u64::from(row.count);
-    }
-    Ok(())
-}
-
-/// The reason why a row can't be decoded.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Unreadable {
-    #[error(transparent)]
-    Sqlite(#[from] rusqlite::Error),
-    #[error(transparent)]
-    Row(#[from] RowDamaged),
-}
-
-impl From<FromSqlError> for Unreadable {
-    fn from(err: FromSqlError) -> Self {
-        Unreadable::Sqlite(err.into())
-    }
-}
 
 /// A log's rows within one transaction.
 pub(crate) struct LogRows<'a> {
@@ -74,6 +21,30 @@ pub(crate) struct LogRows<'a> {
 }
 
 impl LogRows<'_> {
+    /// Adds commits after a position, with their blobs. `numbered` is the session, and the last number given in it before
+    /// these items; without it they get none.
+    pub(crate) fn insert(
+        &self,
+        after: Seq,
+        numbered: Option<(i64, u64)>,
+        nonce: &str,
+        rows: &[codec::Row],
+    ) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO commits (log, first, count, session, number, nonce, blobs, body)
+                   VALUES (?1, ?2, ?3, ?4, ?5, nullif(?6, ''), ?7, ?8)";
+        let mut insert = self.conn.prepare_cached(sql)?;
+        let mut before = 0;
+        for codec::Row { count, body, blobs, places, .. } in rows {
+            let first = to_sql(after.plus(before).next().0);
+            let (session, number) =
+                numbered.map(|(session, last)| (session, to_sql(last + before + 1))).unzip();
+            insert.execute(params![self.log, first, count, session, number, nonce, places, body])?;
+            blobs.iter().try_for_each(|it| insert_blob(self.conn, self.key, self.log, it))?;
+            before += u64::from(*count);
+        }
+        Ok(())
+    }
+
     /// Decodes the next row; nothing once there is none.
     pub(crate) fn next(&self, rows: &mut Rows<'_>) -> Result<Vec<Item>, Failure> {
         match rows.next()? {
@@ -86,13 +57,13 @@ impl LogRows<'_> {
     pub(crate) fn decode(&self, row: &Row<'_>) -> Result<Vec<Item>, Failure> {
         let first = seq(row.get(0)?);
         self.decode_row(row).map_err(|err| match err {
-            Unreadable::Sqlite(err) => err.into(),
-            Unreadable::Row(err) => self.damaged(first, err),
+            Failure::Damaged(err) => self.damaged(first, err),
+            other => other,
         })
     }
 
-    /// Decodes a row, or returns what is wrong with it.
-    pub(crate) fn decode_row(&self, row: &Row<'_>) -> Result<Vec<Item>, Unreadable> {
+    /// Decodes a row, or returns what is wrong with it, without its place.
+    pub(crate) fn decode_row(&self, row: &Row<'_>) -> Result<Vec<Item>, Failure> {
         let blobs = match row.get_ref(2)?.as_str_or_null()? {
             Some(places) => self.blobs(places)?,
             None => Vec::new(),
@@ -100,7 +71,7 @@ impl LogRows<'_> {
         Ok(codec::decode(seq(row.get(0)?), row.get(1)?, row.get_ref(3)?.as_str()?, blobs)?)
     }
 
-    fn blobs(&self, places: &str) -> Result<Vec<Blob>, Unreadable> {
+    fn blobs(&self, places: &str) -> Result<Vec<Blob>, Failure> {
         let places: Vec<BlobRef> = serde_json::from_str(places).map_err(RowDamaged::from)?;
         let with_text = |place: BlobRef| match blob(self.conn, self.key.tenant.as_str(), &place.hash)? {
             Some(text) => Ok(Blob { place, text }),

@@ -29,6 +29,7 @@ use crate::file::open::{open_writer, probe_file};
 use crate::file::readers::{Readers, Size};
 use crate::file::writer::Writer;
 use crate::notices::watch;
+use crate::sources::base::BaseRows;
 use crate::waiters::Waiters;
 use crate::{
     SqliteConfig, archive, create, delete, documents, due, feed, fork, guard, head, journal, list, logs,
@@ -96,9 +97,8 @@ impl SqliteStore {
         let waiters = Arc::new(Waiters::default());
         let (checkpoints, copying) = Checkpoints::start(&place, &mut conn)?;
         let identity = Arc::new(Identity::of(&place.path));
-        let writer =
-            Writer::start(conn, Arc::clone(&identity), place.clone(), Arc::clone(&waiters), checkpoints);
-        let (writer, writing) = writer.map_err(|err| place.unavailable(err))?;
+        let (writer, writing) =
+            Writer::start(conn, Arc::clone(&identity), place.clone(), Arc::clone(&waiters), checkpoints)?;
         let (readers, mut reading) = Readers::start(&place, readers, writer.file())?;
         reading.push(watch(&place, poll, &waiters, &writer)?);
         let (writer, readers, writing) = (Some(writer), Some(readers), vec![writing, copying]);
@@ -309,28 +309,28 @@ impl SourceIndex for SqliteStore {
         delete_base(key: BaseKey) -> bool,
             Ok(Change::new(move |conn| sources::base::delete_base(conn, &key)));
         change_sources(key: BaseKey, change: SourceChange) -> SourcesChanged,
-            Ok(Change::new(move |conn| sources::write::change_sources(conn, &key, &change)));
+            Ok(Change::new(move |conn| BaseRows::existing(conn, &key)?.change_sources(&change)));
         put_vectors(key: BaseKey, model: String, vectors: Vec<ChunkVector>) -> (),
-            Ok(Change::new(move |conn| sources::vectors::put_vectors(conn, &key, &model, &vectors)));
+            Ok(Change::new(move |conn| BaseRows::existing(conn, &key)?.put_vectors(&model, &vectors)));
     }
 
     reads! { cx, conn;
         base(key: BaseKey) -> Option<BaseInfo>, Size::Small,
-            Ok(sources::base::find(conn, &key)?.map(|it| it.info));
+            Ok(BaseRows::find(conn, &key)?.map(|it| it.info));
         bases(tenant: Tenant, after: Option<BaseId>, max: usize) -> Vec<BaseInfo>, size_of(max),
             sources::base::list(conn, &tenant, after.as_ref(), max);
         sources(key: BaseKey, after: Option<SourceId>, max: usize) -> Vec<SourceInfo>, size_of(max),
-            sources::read::sources(conn, &key, after.as_ref(), max);
+            BaseRows::existing(conn, &key)?.sources(after.as_ref(), max);
         sources_with(key: BaseKey, ids: Vec<SourceId>) -> Vec<SourceInfo>, size_of(ids.len()),
-            sources::read::sources_with(conn, &key, &ids);
+            BaseRows::existing(conn, &key)?.sources_with(&ids);
         chunks(key: BaseKey, selection: ChunkSelection) -> Vec<StoredChunk>, Size::Large,
-            sources::read::chunks(conn, &key, &selection);
+            BaseRows::existing(conn, &key)?.select(&selection);
         without_vector(key: BaseKey, model: String, after: ChunkNo, max: usize) -> Vec<StoredChunk>, Size::Large,
-            sources::vectors::without_vector(conn, &key, &model, after, max);
+            BaseRows::existing(conn, &key)?.without_vector(&model, after, max);
         vectors(key: BaseKey, model: String, after: ChunkNo, max: usize) -> Vec<ChunkVector>, Size::Large,
-            sources::vectors::vectors(conn, &key, &model, after, max);
+            BaseRows::existing(conn, &key)?.vectors(&model, after, max);
         search_base(key: BaseKey, query: RankQuery, max: usize) -> BaseHits, Size::Large,
-            sources::search::search_base(conn, &cx.searches, &key, &query, max);
+            sources::search::search_base(&BaseRows::existing(conn, &key)?, &cx.searches, &query, max);
     }
 
     fn erase_removed(&self) -> StoreFuture<'_, ()> {

@@ -46,7 +46,7 @@ pub(crate) fn saved(
     let mut saved = Vec::new();
     while let Some(row) = rows.next()? {
         let log = id(row, 0, ThreadId::parse)?;
-        let text = serde_json::from_str(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)
+        let text = serde_json::from_str(row.get_ref(1)?.as_str()?)
             .map_err(|err| place.damaged(format!("the unfinished text of `{log}`: {err}")))?;
         saved.push((log, text));
     }

@@ -10,10 +10,13 @@ use contexture_message::Message;
 use futures::TryStreamExt as _;
 
 use super::{LiveThread, WriteGuard};
-use crate::log::draft::{Draft, LOST, ended};
+use crate::log::draft::{Draft, ended};
 use crate::log::notes::is_stop_request;
 use crate::store::{Fence, Guard, pages};
 use crate::{NewItem, SessionError, State, StoreError};
+
+/// The recorded reason for such a turn.
+const LOST: &str = "its writer was lost";
 
 impl LiveThread {
     /// Records the in-flight turn as interrupted if its writer was lost, as the next writer would.
@@ -78,9 +81,7 @@ impl LiveThread {
         self.try_append(writer, guard(fence), |_| Ok(draft.clone())).await?;
         Ok(Some(TakenLease { turn: Some(turn), fence }))
     }
-}
 
-impl LiveThread {
     /// Returns the text that a lost writer saved of an answer that the log does not have.
     async fn saved_text(&self, turn: TurnNo) -> Result<Option<NewItem>, StoreError> {
         let store = &self.shared.store;

@@ -8,18 +8,17 @@ pub(crate) mod lost_turns;
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use contexture_history::{Cost, Item, Seq, Timestamp, TurnNo, item_cost};
 use contexture_message::Tokens;
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
 
 use crate::config::{Policy, Ports, SessionConfig};
 use crate::log::draft::Draft;
-use crate::store::surely::append_surely;
-use crate::store::{Append, Fence, Guard, Head, LogState, Store};
+use crate::store::surely::{append_beside, append_surely};
+use crate::store::{Append, Fence, Guard, LogState, Store};
 use crate::view::changes_view;
 use crate::view::load::StoredThread;
 use crate::{NewItem, SessionError, SessionKey, Snapshot, State, StoreError, ThreadKey};
@@ -55,8 +54,9 @@ impl Shared {
         if let Some(live) = self.open_thread(&key) {
             return Ok(live);
         }
-        let live = Arc::new(LiveThread::open(Arc::clone(self), key).await?);
-        Ok(self.remember(live))
+        let stored = StoredThread { store: &*self.store, key: &key };
+        let snapshot = Arc::new(stored.snapshot(self.config.history_window).await?);
+        Ok(self.remember(Arc::new(LiveThread::new(Arc::clone(self), key, snapshot))))
     }
 
     /// Returns a thread in its current state, read once from the store.
@@ -130,7 +130,8 @@ pub(crate) struct LiveThread {
     pub(crate) shared: Arc<Shared>,
     pub(crate) key: ThreadKey,
     writer: Arc<Mutex<Writer>>,
-    waiting: AtomicUsize,
+    /// The places in the queue of writers.
+    slots: Semaphore,
     /// Whether its writes are private.
     pub(crate) is_scratch: bool,
     snapshot: RwLock<Arc<Snapshot>>,
@@ -168,17 +169,11 @@ impl Writer {
 pub(crate) type WriteGuard = OwnedMutexGuard<Writer>;
 
 impl LiveThread {
-    /// Reads a thread from the store.
-    async fn open(shared: Arc<Shared>, key: ThreadKey) -> Result<LiveThread, StoreError> {
-        let stored = StoredThread { store: &*shared.store, key: &key };
-        let snapshot = stored.snapshot(shared.config.history_window).await?;
-        Ok(LiveThread::new(shared, key, Arc::new(snapshot)))
-    }
-
     fn new(shared: Arc<Shared>, key: ThreadKey, snapshot: Arc<Snapshot>) -> LiveThread {
         let (snapshot, memory) = (RwLock::new(snapshot), RwLock::default());
-        let (writer, waiting, is_scratch) = (Arc::default(), AtomicUsize::new(0), false);
-        LiveThread { shared, key, writer, waiting, is_scratch, snapshot, memory }
+        let slots = Semaphore::new(shared.config.queue.min(Semaphore::MAX_PERMITS));
+        let (writer, is_scratch) = (Arc::default(), false);
+        LiveThread { shared, key, writer, slots, is_scratch, snapshot, memory }
     }
 
     /// Returns a private thread that starts with this snapshot of another one.
@@ -247,17 +242,10 @@ impl LiveThread {
         if policy != Policy::Queue {
             return Err(SessionError::TurnInProgress { thread: thread() });
         }
-        let _slot = self
-            .queue_slot()
-            .ok_or_else(|| SessionError::QueueFull { thread: thread(), queue: self.shared.config.queue })?;
-        Ok(Arc::clone(&self.writer).lock_owned().await)
-    }
-
-    fn queue_slot(&self) -> Option<QueueSlot<'_>> {
         let queue = self.shared.config.queue;
-        let take = |waiting| (waiting < queue).then_some(waiting + 1);
-        self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-        Some(QueueSlot(&self.waiting))
+        let _slot =
+            self.slots.try_acquire().map_err(|_| SessionError::QueueFull { thread: thread(), queue })?;
+        Ok(Arc::clone(&self.writer).lock_owned().await)
     }
 
     /// Appends the items that `draft` makes from the newest state, waiting for writers of other processes; nothing if
@@ -323,7 +311,7 @@ impl LiveThread {
         Ok(())
     }
 
-    /// Appends once, after ending a turn whose writer was lost.
+    /// Appends once, after ending a turn whose writer was lost: `draft` never sees a turn in flight.
     pub(crate) async fn append_next(
         &self,
         writer: &mut WriteGuard,
@@ -378,21 +366,9 @@ impl LiveThread {
 
     /// Appends an item to a turn without being its writer.
     pub(crate) async fn note(&self, turn: TurnNo, item: NewItem) -> Result<(), SessionError> {
-        let Shared { store, .. } = &*self.shared;
-        let nonce = self.shared.ports.names.next();
-        loop {
-            let head = Head::read(&**store, &self.key).await?;
-            let mut state = head.ok_or_else(|| StoreError::no_thread(&self.key.thread))?.state;
-            let expected = Some(state.end);
-            let items = self.items(state.end, vec![(turn, item.clone())]);
-            items.iter().for_each(|it| state.apply(it));
-            let (state, nonce) = (Some(LogState::from(&state)), nonce.clone());
-            let append = Append { nonce, state, ..Append::new(expected, items, Guard::Any) };
-            match store.append(self.key.clone(), append).await {
-                Err(StoreError::Conflict { .. }) => {}
-                done => return Ok(done.map(|_| ())?),
-            }
-        }
+        let Shared { store, ports, .. } = &*self.shared;
+        let item = |state: &State| self.item(state.end.next(), turn, ports.time.now(), item.clone());
+        Ok(append_beside(&**store, &self.key, &ports.names.next(), item).await?)
     }
 
     fn items(&self, end: Seq, draft: Draft) -> Vec<Item> {
@@ -406,15 +382,6 @@ impl LiveThread {
         let tokens = new.tokens.unwrap_or_else(|| self.shared.tokens(&new));
         let cost = Cost { counter: Arc::clone(&self.shared.counter), tokens };
         Item { seq, turn, visibility, cost, author: new.author, at, body: new.body }
-    }
-}
-
-/// A slot in the queue of writers waiting for a thread.
-struct QueueSlot<'a>(&'a AtomicUsize);
-
-impl Drop for QueueSlot<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -8,22 +8,11 @@ use crate::{NewItem, State};
 /// Items without positions: the turn of each, and its content.
 pub(crate) type Draft = Vec<(TurnNo, NewItem)>;
 
-/// The recorded reason for a turn whose writer was lost.
-pub(crate) const LOST: &str = "its writer was lost";
-
-/// Returns the items that must precede any append: an in-flight turn without a writer is recorded as interrupted.
-///
-/// A suspended turn waits on, unless a new turn begins (`begins`).
-pub(crate) fn closing(state: &State, begins: bool) -> Draft {
-    match state.open {
-        Some(open) if open.status == TurnStatus::InFlight => {
-            vec![(open.turn, ended(TurnStatus::Interrupted, Some(LOST)))]
-        }
-        Some(open) if begins => {
-            vec![(open.turn, ended(TurnStatus::Interrupted, Some("another turn began")))]
-        }
-        _ => Draft::new(),
-    }
+/// Returns what must precede a new turn: a turn that is suspended does not wait on. One in flight has been ended before
+/// (`live::lost_turns`).
+pub(crate) fn closing(state: &State) -> Draft {
+    let interrupted = |turn| (turn, ended(TurnStatus::Interrupted, Some("another turn began")));
+    state.open.map(|it| interrupted(it.turn)).into_iter().collect()
 }
 
 pub(crate) fn ended(status: TurnStatus, reason: Option<&str>) -> NewItem {
@@ -33,7 +22,7 @@ pub(crate) fn ended(status: TurnStatus, reason: Option<&str>) -> NewItem {
 
 /// Gives items that are appended outside of a running turn their turns: each user message begins one.
 pub(crate) fn draft_items(state: &State, items: &[NewItem]) -> Draft {
-    let mut draft = closing(state, items.iter().any(begins));
+    let mut draft = if items.iter().any(begins) { closing(state) } else { Draft::new() };
     let mut turn = state.turn;
     for item in items {
         if begins(item) {

@@ -127,7 +127,7 @@ impl State {
             }
             Change::TurnResumed => self.reopen(item),
             Change::TurnEnded { status, .. } if status.is_over() => self.close(*status),
-            Change::TurnEnded { status, .. } => self.set_status(*status),
+            Change::TurnEnded { status, .. } => self.open.iter_mut().for_each(|it| it.status = *status),
             Change::HistoryReset => {
                 self.history_after = item.seq;
                 self.archives.clear();
@@ -178,11 +178,5 @@ impl State {
     fn close(&mut self, status: TurnStatus) {
         let closed = self.open.take().map(|it| OpenTurn { status, ..it });
         self.unfinished = closed.filter(|_| status != TurnStatus::Completed);
-    }
-
-    fn set_status(&mut self, status: TurnStatus) {
-        if let Some(open) = &mut self.open {
-            open.status = status;
-        }
     }
 }

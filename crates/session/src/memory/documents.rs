@@ -34,7 +34,7 @@ impl Inner {
     fn put(&mut self, document: Document) {
         let DocumentKey { tenant, session, kind, .. } = &document.key;
         let has_session = session.as_ref().is_none_or(|session| {
-            self.sessions.contains_key(&SessionKey { tenant: tenant.clone(), session: session.clone() })
+            self.sessions.contains(&SessionKey { tenant: tenant.clone(), session: session.clone() })
         });
         if has_session {
             let of_kind = self.documents.entry(kind.clone()).or_default();

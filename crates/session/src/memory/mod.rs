@@ -33,7 +33,7 @@ pub struct MemoryStore {
 
 #[derive(Debug, Default)]
 struct Inner {
-    sessions: BTreeMap<SessionKey, SessionRow>,
+    sessions: BTreeSet<SessionKey>,
     logs: BTreeMap<ThreadKey, LogRow>,
     /// The numbered items of each session: the first has number 1.
     feeds: BTreeMap<SessionKey, Vec<(ThreadId, Seq)>>,
@@ -42,14 +42,7 @@ struct Inner {
 }
 
 #[derive(Debug)]
-struct SessionRow {
-    label: Option<String>,
-    created: Timestamp,
-}
-
-#[derive(Debug)]
 struct LogRow {
-    tenant: Tenant,
     info: ThreadInfo,
     start_key: Option<String>,
     needs_writer: bool,
@@ -79,15 +72,16 @@ impl MemoryStore {
         state: &State,
         before: Arc<dyn Store>,
     ) -> Self {
-        let created = state.updated;
-        let mut log = NewLog::isolated(key.session(), key.thread.clone(), created);
+        let mut log = NewLog::isolated(key.session(), key.thread.clone(), state.updated);
         log.state = LogState::from(state);
         log.archived = search::ranges_of(&state.archives);
-        let older = Some(Arc::new(OlderItems::new(before, key.clone(), state.clone())));
+        let older = OlderItems { store: before, key: key.clone(), state: state.clone() };
         let store = Self::new(time);
         let mut inner = store.lock();
-        inner.sessions.insert(key.session(), SessionRow { label: None, created });
-        inner.logs.insert(key.clone(), LogRow { older, ..LogRow::new(log, Vec::new()) });
+        inner.sessions.insert(key.session());
+        inner
+            .logs
+            .insert(key.clone(), LogRow { older: Some(Arc::new(older)), ..LogRow::new(log, Vec::new()) });
         drop(inner);
         store
     }
@@ -109,11 +103,11 @@ impl Inner {
         }
         let lease = log.lease.admit(key, &append.guard, now)?;
         if end != expected {
-            return Err(StoreError::Conflict { thread: key.thread.to_string(), expected, found: end });
+            return Err(StoreError::conflict(key, expected, end));
         }
-        let fence = lease.fence_of(&append.guard);
+        let fence = append.guard.fence(lease.fence);
         log.lease = lease;
-        log.needs_writer |= append.guard == Guard::Call;
+        log.needs_writer = append.needs_writer().unwrap_or(log.needs_writer);
         log.archived.extend(search::archived_ranges(&append.items));
         log.keys.extend(append.keys);
         let positions = (1..).map(|it| end.plus(it));
@@ -129,7 +123,7 @@ impl Inner {
     fn lease(&mut self, key: &ThreadKey, guard: &Guard, now: Timestamp) -> Result<Option<Fence>, StoreError> {
         let log = self.log_mut(key)?;
         log.lease = log.lease.admit(key, guard, now)?;
-        Ok(log.lease.fence_of(guard))
+        Ok(guard.fence(log.lease.fence))
     }
 
     fn save(&mut self, key: &ThreadKey, fence: Fence, text: UnfinishedText) -> Result<(), StoreError> {
@@ -143,17 +137,11 @@ impl Inner {
 
     fn fork(&mut self, from: &ThreadKey, log: NewLog) -> Result<(), StoreError> {
         let source = self.log(from)?;
-        if from.tenant != log.session.tenant {
-            return Err(StoreError::no_thread(&from.thread));
-        }
         if source.older.is_some() {
             let (place, detail) = ("a scratch thread".to_owned(), "it can't be forked".to_owned());
             return Err(StoreError::Unavailable { place, detail });
         }
-        if log.state.end > source.end() {
-            let detail = format!("a copy up to {} of a log that ends at {}", log.state.end, source.end());
-            return Err(StoreError::malformed(from, detail));
-        }
+        log.check_copy(from, source.end())?;
         let items = source.items.iter().take_while(|it| it.seq <= log.state.end).cloned().collect();
         self.create_log(log, items)
     }
@@ -163,12 +151,12 @@ impl Inner {
         self.logs.retain(|key, _| !gone.contains(key));
         self.feeds.remove(session);
         self.forget_documents(session);
-        self.sessions.remove(session).is_some()
+        self.sessions.remove(session)
     }
 
     fn delete_log(&mut self, key: &ThreadKey) -> Result<bool, StoreError> {
         match self.logs.get(key).map(|it| it.info.kind) {
-            Some(LogKind::Main) => Err(StoreError::IsMain { thread: key.thread.to_string() }),
+            Some(LogKind::Main) => Err(StoreError::is_main(key)),
             _ => Ok(self.logs.remove(key).is_some()),
         }
     }
@@ -216,7 +204,7 @@ impl Inner {
     }
 
     fn check_session(&self, session: &SessionKey) -> Result<(), StoreError> {
-        match self.sessions.contains_key(session) {
+        match self.sessions.contains(session) {
             true => Ok(()),
             false => Err(StoreError::no_session(&session.session)),
         }
@@ -225,11 +213,10 @@ impl Inner {
     fn create_log(&mut self, mut log: NewLog, copied: Vec<Item>) -> Result<(), StoreError> {
         let key = log.key();
         if log.kind == LogKind::Main {
-            if self.sessions.contains_key(&log.session) || self.logs.contains_key(&key) {
+            if self.sessions.contains(&log.session) || self.logs.contains_key(&key) {
                 return Err(log.exists());
             }
-            let row = SessionRow { label: log.label.clone(), created: log.at };
-            self.sessions.insert(log.session.clone(), row);
+            self.sessions.insert(log.session.clone());
         }
         self.check_session(&log.session)?;
         let has_start_key = |(other, row): (&ThreadKey, &LogRow)| {
@@ -265,7 +252,12 @@ impl Inner {
                     key.tenant == *tenant && list.session.as_ref().is_none_or(|it| row.info.session == *it)
                 })
         };
-        self.logs.iter().filter(is_listed).take(list.max).map(|(_, row)| row.head(now)).collect()
+        self.logs
+            .iter()
+            .filter(is_listed)
+            .take(list.max)
+            .map(|(key, row)| row.head(&key.tenant, now))
+            .collect()
     }
 
     fn prune_journals(&mut self, name: &str, before: Timestamp, max: usize) -> u64 {
@@ -287,31 +279,30 @@ impl Inner {
         self.logs.iter().filter(is_of)
     }
 
-    fn threads_of<'a>(&'a self, session: &'a SessionKey) -> impl Iterator<Item = &'a LogRow> {
-        self.logs_of(session).map(|(_, log)| log).filter(|it| it.info.kind.is_thread())
-    }
-
-    fn session_info(&self, key: &SessionKey, row: &SessionRow) -> SessionInfo {
-        let logs: Vec<&LogRow> = self.threads_of(key).collect();
-        SessionInfo {
+    fn session_info(&self, key: &SessionKey) -> Option<SessionInfo> {
+        let main = &self.logs.get(&key.main())?.info;
+        let logs = self.logs_of(key).filter(|(_, it)| it.info.kind.is_thread());
+        let logs: Vec<&LogRow> = logs.map(|(_, it)| it).collect();
+        Some(SessionInfo {
             session: key.session.clone(),
-            label: row.label.clone(),
-            created: row.created,
-            updated: logs.iter().map(|it| it.info.updated).max().unwrap_or(row.created),
+            label: main.label.clone(),
+            created: main.created,
+            updated: logs.iter().map(|it| it.info.updated).max()?,
             threads: logs.len() as u64,
             items: logs.iter().map(|it| it.info.items).sum(),
-            turns: self.logs.get(&key.main()).map_or(0, |it| it.info.turns),
-        }
+            turns: main.turns,
+        })
     }
 
     fn usage(&self, tenant: &Tenant) -> Usage {
-        let logs: Vec<&LogRow> = self.logs.values().filter(|it| it.tenant == *tenant).collect();
+        let logs = self.logs.iter().filter(|(key, _)| key.tenant == *tenant);
+        let logs: Vec<&LogRow> = logs.map(|(_, it)| it).collect();
         let rows = logs.iter().filter_map(|it| codec::encode(&it.items).ok()).flatten();
         let blobs: BTreeMap<String, u64> =
             rows.flat_map(|row| row.blobs).map(|blob| (blob.place.hash, blob.text.len() as u64)).collect();
         let logs: Vec<&LogRow> = logs.into_iter().filter(|it| it.info.kind.is_thread()).collect();
         Usage {
-            sessions: self.sessions.keys().filter(|it| it.tenant == *tenant).count() as u64,
+            sessions: self.sessions.iter().filter(|it| it.tenant == *tenant).count() as u64,
             threads: logs.len() as u64,
             items: logs.iter().map(|it| it.info.items).sum(),
             blobs: blobs.len() as u64,
@@ -334,10 +325,9 @@ impl LogRow {
             turns: 0,
         };
         let mut row = LogRow {
-            tenant: log.session.tenant,
             info,
             start_key: log.start_key,
-            needs_writer: false,
+            needs_writer: log.state.needs_writer,
             state: String::new(),
             lease: LeaseRow::default(),
             items,
@@ -363,7 +353,6 @@ impl LogRow {
         if let Some(state) = state {
             self.info.turns = state.turns;
             self.info.updated = self.info.updated.max(state.updated);
-            self.needs_writer = state.needs_writer;
             self.state = state.json;
         }
     }
@@ -393,8 +382,8 @@ impl LogRow {
         backward.finish()
     }
 
-    fn head(&self, now: Timestamp) -> LogHead {
-        let (tenant, info, state) = (self.tenant.clone(), self.info.clone(), self.state.clone());
+    fn head(&self, tenant: &Tenant, now: Timestamp) -> LogHead {
+        let (tenant, info, state) = (tenant.clone(), self.info.clone(), self.state.clone());
         LogHead { tenant, info, state, lease: self.lease.lease_at(now) }
     }
 }
@@ -441,7 +430,7 @@ impl Log for MemoryStore {
     }
 
     reads! { inner, now;
-        head(key: ThreadKey) -> Option<LogHead> = inner.logs.get(&key).map(|it| it.head(now));
+        head(key: ThreadKey) -> Option<LogHead> = inner.logs.get(&key).map(|it| it.head(&key.tenant, now));
         turn_with_key(key: ThreadKey, idempotency_key: String) -> Option<KeyedTurn>
             = inner.log(&key)?.keys.get(&idempotency_key).copied();
         saved(session: SessionKey) -> Vec<(ThreadId, UnfinishedText)> = {
@@ -504,10 +493,10 @@ impl Store for MemoryStore {
         };
         logs(list: LogList) -> Vec<LogHead> = inner.logs(&list, now);
         sessions(tenant: Tenant, after: Option<SessionId>, max: usize) -> Vec<SessionInfo> = {
-            let listed = inner.sessions.iter().filter(|(key, _)| {
-                key.tenant == tenant && after.as_ref().is_none_or(|after| key.session > *after)
+            let listed = inner.sessions.iter().filter(|it| {
+                it.tenant == tenant && after.as_ref().is_none_or(|after| it.session > *after)
             });
-            listed.take(max).map(|(key, row)| inner.session_info(key, row)).collect()
+            listed.take(max).filter_map(|it| inner.session_info(it)).collect()
         };
         usage(tenant: Tenant) -> Usage = inner.usage(&tenant);
         vacuum() -> () = ();

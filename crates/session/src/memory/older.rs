@@ -14,16 +14,12 @@ use crate::{BackwardScan, State, StoreError, ThreadKey};
 /// The items of a thread of another store, as it was at one moment.
 #[derive(Debug)]
 pub(super) struct OlderItems {
-    store: Arc<dyn Store>,
-    key: ThreadKey,
-    state: State,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) key: ThreadKey,
+    pub(super) state: State,
 }
 
 impl OlderItems {
-    pub(super) fn new(store: Arc<dyn Store>, key: ThreadKey, state: State) -> Self {
-        Self { store, key, state }
-    }
-
     /// Reads these items and those that follow them.
     pub(super) async fn read(&self, span: &Span, own: Vec<Item>) -> Result<Vec<Item>, StoreError> {
         let Some(mut backward) = BackwardScan::new(span) else {
@@ -50,8 +46,7 @@ impl OlderItems {
 
     /// Other writers may have appended since, so it reads that many more and drops them.
     async fn read_before(&self, span: &Span) -> Result<Vec<Item>, StoreError> {
-        let now = Head::read(&*self.store, &self.key).await?;
-        let now = now.ok_or_else(|| StoreError::no_thread(&self.key.thread))?.state;
+        let now = Head::existing(&*self.store, &self.key).await?.state;
         let mut items = self.store.read(self.key.clone(), widened(span.clone(), &self.state, &now)).await?;
         items.retain(|it| it.seq <= self.state.end);
         Ok(items)

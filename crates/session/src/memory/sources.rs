@@ -1,13 +1,13 @@
 //! Knowledge bases in memory.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use contexture_history::Timestamp;
 
 use super::{MemoryStore, reads, writes};
 use crate::rank::{
-    AnalyzerPool, CollectionStats, IndexReader, ListKey, RankQuery, RankedText, Strength, TextNo, rank,
+    AnalyzerPool, CollectionStats, MemoryReader, RankQuery, RankedText, Scored, TermLists, rank,
 };
 use crate::sources::{
     BaseHits, BaseInfo, BaseSettings, ChunkHit, ChunkNo, ChunkSelection, ChunkVector, MAX_HITS, NewChunk,
@@ -24,16 +24,10 @@ struct Base {
     info: BaseInfo,
     /// The number of the newest chunk there ever was.
     last: ChunkNo,
-    sources: BTreeMap<SourceId, SourceRow>,
+    sources: BTreeMap<SourceId, SourceInfo>,
     chunks: BTreeMap<ChunkNo, ChunkRow>,
     /// The index.
-    lists: HashMap<String, [BTreeSet<ChunkNo>; 2]>,
-}
-
-#[derive(Debug)]
-struct SourceRow {
-    info: SourceInfo,
-    length: u64,
+    lists: TermLists,
 }
 
 #[derive(Debug)]
@@ -42,13 +36,6 @@ struct ChunkRow {
     position: u32,
     new: NewChunk,
     vector: Option<(String, Vec<i8>)>,
-}
-
-fn list_of(strength: Strength) -> usize {
-    match strength {
-        Strength::Any => 0,
-        Strength::Strong => 1,
-    }
 }
 
 impl BaseTable {
@@ -67,7 +54,7 @@ impl BaseTable {
             last: 0,
             sources: BTreeMap::new(),
             chunks: BTreeMap::new(),
-            lists: HashMap::new(),
+            lists: TermLists::default(),
         });
         base.info.settings = settings;
         base.info.clone()
@@ -78,7 +65,7 @@ impl Base {
     fn change(&mut self, change: SourceChange) -> Result<SourcesChanged, StoreError> {
         let SourceChange { expected, remove, put } = change;
         for it in &expected {
-            it.check(self.sources.get(&it.id).map(|it| it.info.version.as_str()))?;
+            it.check(self.sources.get(&it.id).map(|it| it.version.as_str()))?;
         }
         let removed = remove.iter().filter(|it| self.remove(it)).count() as u64;
         put.into_iter().for_each(|it| self.replace(it));
@@ -88,37 +75,26 @@ impl Base {
 
     fn replace(&mut self, source: NewSource) {
         self.remove(&source.info.id);
-        let length = source.length();
+        self.info.add(&source);
         let (first, chunks) = (self.last + 1, source.chunks.len());
         let info = SourceInfo { first, chunks: u32::try_from(chunks).unwrap_or(u32::MAX), ..source.info };
         for (position, new) in (0..).zip(source.chunks) {
             self.last += 1;
-            for (strength, term) in terms_of(&new) {
-                self.lists.entry(term.to_owned()).or_default()[list_of(strength)].insert(self.last);
-            }
+            self.lists.insert(self.last, &new.terms);
             self.chunks.insert(self.last, ChunkRow { source: info.id.clone(), position, new, vector: None });
         }
-        self.info.documents += 1;
-        self.info.chunks += u64::from(info.chunks);
-        self.info.length += length;
-        self.info.updated = self.info.updated.max(info.at);
-        self.sources.insert(info.id.clone(), SourceRow { info, length });
+        self.sources.insert(info.id.clone(), info);
     }
 
     fn remove(&mut self, id: &SourceId) -> bool {
-        let Some(source) = self.sources.remove(id) else { return false };
-        let SourceInfo { first, chunks, .. } = source.info;
+        let Some(SourceInfo { first, chunks, .. }) = self.sources.remove(id) else { return false };
+        let mut length = 0;
         for no in first..first + u64::from(chunks) {
             let Some(chunk) = self.chunks.remove(&no) else { continue };
-            for (strength, term) in terms_of(&chunk.new) {
-                if let Some(lists) = self.lists.get_mut(term) {
-                    lists[list_of(strength)].remove(&no);
-                }
-            }
+            self.lists.remove(no, &chunk.new.terms);
+            length += u64::from(chunk.new.terms.vector.length());
         }
-        self.info.documents -= 1;
-        self.info.chunks -= u64::from(chunks);
-        self.info.length -= source.length;
+        self.info.remove(u64::from(chunks), length);
         true
     }
 
@@ -128,7 +104,7 @@ impl Base {
             no,
             source: source.clone(),
             position: *position,
-            of: self.sources.get(source)?.info.chunks,
+            of: self.sources.get(source)?.chunks,
             headings: new.headings.clone(),
             section: new.section,
             bytes: new.bytes.clone(),
@@ -145,22 +121,35 @@ impl Base {
             }
             ChunkSelection::Range { source, positions } => {
                 let Some(source) = self.sources.get(source) else { return Vec::new() };
-                let end = positions.end.min(source.info.chunks);
-                let no = |position: u32| source.info.first + u64::from(position);
-                (positions.start..end).filter_map(|it| self.chunk(no(it))).collect()
+                source.numbers(positions).filter_map(|it| self.chunk(it)).collect()
             }
         }
     }
 
     fn search(&self, query: &RankQuery, max: usize) -> Result<BaseHits, StoreError> {
-        let scored = ready(rank(&mut Reader(self), query, &AnalyzerPool::default()))?;
-        let hit = |scored: crate::rank::Scored| {
+        let mut reader = MemoryReader {
+            stats: CollectionStats { texts: self.info.chunks, length: self.info.length },
+            lists: &self.lists,
+            covers: |_| true,
+            text: |no| self.ranked(no),
+            words: |no| Some(self.chunks.get(&no)?.new.text.clone()),
+        };
+        let scored = ready(rank(&mut reader, query, &AnalyzerPool::default()))?;
+        let hit = |scored: Scored| {
             let chunk = self.chunk(scored.no)?;
-            let source = self.sources.get(&chunk.source)?.info.clone();
+            let source = self.sources.get(&chunk.source)?.clone();
             Some(ChunkHit { chunk, source, scored })
         };
         let hits = scored.into_iter().take(max.min(MAX_HITS)).filter_map(hit).collect();
         Ok(BaseHits { version: self.info.version, hits })
+    }
+
+    fn ranked(&self, no: ChunkNo) -> Option<RankedText> {
+        let row = self.chunks.get(&no)?;
+        let source = self.sources.get(&row.source)?;
+        let is_last = row.position + 1 == source.chunks;
+        let terms = row.new.terms.vector.clone();
+        Some(RankedText::of_chunk(no, u64::from(row.position), is_last, source.at, terms))
     }
 
     fn put_vectors(&mut self, model: &str, vectors: Vec<ChunkVector>) {
@@ -174,58 +163,6 @@ impl Base {
 
     fn after(&self, no: ChunkNo) -> impl Iterator<Item = (&ChunkNo, &ChunkRow)> {
         self.chunks.range((Bound::Excluded(no), Bound::Unbounded))
-    }
-}
-
-fn terms_of(chunk: &NewChunk) -> impl Iterator<Item = (Strength, &str)> {
-    let all = chunk.terms.all().map(|it| (Strength::Any, it));
-    all.chain(chunk.terms.strong().map(|it| (Strength::Strong, it)))
-}
-
-/// Reads a base for a search.
-struct Reader<'a>(&'a Base);
-
-impl Reader<'_> {
-    fn list(&self, key: &ListKey<'_>) -> Option<&BTreeSet<ChunkNo>> {
-        self.0.lists.get(key.term).map(|it| &it[list_of(key.strength)])
-    }
-}
-
-impl IndexReader for Reader<'_> {
-    type Error = StoreError;
-
-    async fn stats(&mut self) -> Result<CollectionStats, StoreError> {
-        Ok(CollectionStats { texts: self.0.info.chunks, length: self.0.info.length })
-    }
-
-    async fn counts(&mut self, lists: &[ListKey<'_>]) -> Result<Vec<u64>, StoreError> {
-        Ok(lists.iter().map(|it| self.list(it).map_or(0, |it| it.len() as u64)).collect())
-    }
-
-    async fn lists(&mut self, lists: &[ListKey<'_>], max: usize) -> Result<Vec<Vec<TextNo>>, StoreError> {
-        let list = |it| self.list(it).into_iter().flatten().rev().take(max).copied().collect();
-        Ok(lists.iter().map(list).collect())
-    }
-
-    async fn texts(&mut self, nos: &[TextNo]) -> Result<Vec<RankedText>, StoreError> {
-        let text = |no: &TextNo| {
-            let row = self.0.chunks.get(no)?;
-            let source = &self.0.sources.get(&row.source)?.info;
-            Some(RankedText {
-                no: *no,
-                parent: source.first,
-                before: (row.position > 0).then(|| no - 1),
-                after: (row.position + 1 < source.chunks).then(|| no + 1),
-                at: source.at,
-                terms: row.new.terms.vector.clone(),
-            })
-        };
-        Ok(nos.iter().filter_map(text).collect())
-    }
-
-    async fn words(&mut self, nos: &[TextNo]) -> Result<BTreeMap<TextNo, String>, StoreError> {
-        let text = |no: &TextNo| Some((*no, self.0.chunks.get(no)?.new.text.clone()));
-        Ok(nos.iter().filter_map(text).collect())
     }
 }
 
@@ -251,11 +188,11 @@ impl SourceIndex for MemoryStore {
         sources(key: BaseKey, after: Option<SourceId>, max: usize) -> Vec<SourceInfo> = {
             let start = after.map_or(Bound::Unbounded, Bound::Excluded);
             let listed = inner.bases.get(&key)?.sources.range((start, Bound::Unbounded)).take(max);
-            listed.map(|(_, it)| it.info.clone()).collect()
+            listed.map(|(_, it)| it.clone()).collect()
         };
         sources_with(key: BaseKey, ids: Vec<SourceId>) -> Vec<SourceInfo> = {
             let (ids, base) = (ids.into_iter().collect::<BTreeSet<_>>(), inner.bases.get(&key)?);
-            ids.iter().filter_map(|it| base.sources.get(it)).map(|it| it.info.clone()).collect()
+            ids.iter().filter_map(|it| base.sources.get(it)).cloned().collect()
         };
         chunks(key: BaseKey, selection: ChunkSelection) -> Vec<StoredChunk>
             = inner.bases.get(&key)?.select(&selection);

@@ -39,51 +39,35 @@ pub enum Language {
 impl Language {
     /// Returns the stemming rules of the language.
     pub(super) fn algorithm(self) -> Option<Algorithm> {
-        Some(match self {
-            Language::Arabic => Algorithm::Arabic,
-            Language::Danish => Algorithm::Danish,
-            Language::Dutch => Algorithm::Dutch,
-            Language::English => Algorithm::English,
-            Language::Finnish => Algorithm::Finnish,
-            Language::French => Algorithm::French,
-            Language::German => Algorithm::German,
-            Language::Greek => Algorithm::Greek,
-            Language::Hungarian => Algorithm::Hungarian,
-            Language::Italian => Algorithm::Italian,
-            Language::Norwegian => Algorithm::Norwegian,
-            Language::Portuguese => Algorithm::Portuguese,
-            Language::Romanian => Algorithm::Romanian,
-            Language::Russian => Algorithm::Russian,
-            Language::Spanish => Algorithm::Spanish,
-            Language::Swedish => Algorithm::Swedish,
-            Language::Tamil => Algorithm::Tamil,
-            Language::Turkish => Algorithm::Turkish,
-            Language::Other => return None,
-        })
+        self.rules().map(|(algorithm, _)| algorithm)
     }
 
     /// Returns words that say nothing about a text. Where there is no list, weights by rarity have to do.
     pub(super) fn stop_words(self) -> &'static str {
-        match self {
-            Language::Danish => include_str!("stop_words/danish.txt"),
-            Language::Dutch => include_str!("stop_words/dutch.txt"),
-            Language::English => include_str!("stop_words/english.txt"),
-            Language::French => include_str!("stop_words/french.txt"),
-            Language::German => include_str!("stop_words/german.txt"),
-            Language::Italian => include_str!("stop_words/italian.txt"),
-            Language::Norwegian => include_str!("stop_words/norwegian.txt"),
-            Language::Portuguese => include_str!("stop_words/portuguese.txt"),
-            Language::Russian => include_str!("stop_words/russian.txt"),
-            Language::Spanish => include_str!("stop_words/spanish.txt"),
-            Language::Swedish => include_str!("stop_words/swedish.txt"),
-            Language::Arabic
-            | Language::Finnish
-            | Language::Greek
-            | Language::Hungarian
-            | Language::Romanian
-            | Language::Tamil
-            | Language::Turkish
-            | Language::Other => "",
-        }
+        self.rules().map_or("", |(_, words)| words)
+    }
+
+    fn rules(self) -> Option<(Algorithm, &'static str)> {
+        Some(match self {
+            Language::Arabic => (Algorithm::Arabic, ""),
+            Language::Danish => (Algorithm::Danish, include_str!("stop_words/danish.txt")),
+            Language::Dutch => (Algorithm::Dutch, include_str!("stop_words/dutch.txt")),
+            Language::English => (Algorithm::English, include_str!("stop_words/english.txt")),
+            Language::Finnish => (Algorithm::Finnish, ""),
+            Language::French => (Algorithm::French, include_str!("stop_words/french.txt")),
+            Language::German => (Algorithm::German, include_str!("stop_words/german.txt")),
+            Language::Greek => (Algorithm::Greek, ""),
+            Language::Hungarian => (Algorithm::Hungarian, ""),
+            Language::Italian => (Algorithm::Italian, include_str!("stop_words/italian.txt")),
+            Language::Norwegian => (Algorithm::Norwegian, include_str!("stop_words/norwegian.txt")),
+            Language::Portuguese => (Algorithm::Portuguese, include_str!("stop_words/portuguese.txt")),
+            Language::Romanian => (Algorithm::Romanian, ""),
+            Language::Russian => (Algorithm::Russian, include_str!("stop_words/russian.txt")),
+            Language::Spanish => (Algorithm::Spanish, include_str!("stop_words/spanish.txt")),
+            Language::Swedish => (Algorithm::Swedish, include_str!("stop_words/swedish.txt")),
+            Language::Tamil => (Algorithm::Tamil, ""),
+            Language::Turkish => (Algorithm::Turkish, ""),
+            Language::Other => return None,
+        })
     }
 }

@@ -11,6 +11,7 @@ mod bm25;
 mod candidates;
 mod config;
 mod feedback;
+mod in_memory;
 mod language;
 mod numbers;
 mod pool;
@@ -21,6 +22,7 @@ mod terms;
 
 pub use analysis::{Analyzer, Fields, MAX_QUERY_TERMS, QueryTerm};
 pub use config::{FeedbackConfig, FieldWeights, RankConfig, SignalWeights};
+pub use in_memory::{MemoryReader, TermLists};
 pub use language::Language;
 pub use pool::AnalyzerPool;
 pub use reader::{CollectionStats, IndexReader, ListKey, RankedText, TextNo};

@@ -44,6 +44,15 @@ pub struct RankedText {
     pub terms: TermVector,
 }
 
+impl RankedText {
+    /// Returns a chunk of a document: its parent is the document's first chunk, and its neighbours have the next numbers.
+    pub fn of_chunk(no: TextNo, position: u64, is_last: bool, at: Timestamp, terms: TermVector) -> Self {
+        let before = (position > 0).then(|| no.saturating_sub(1));
+        let after = (!is_last).then(|| no.saturating_add(1));
+        RankedText { no, parent: no.saturating_sub(position), before, after, at, terms }
+    }
+}
+
 /// Reads one collection of an index. All answers of a reader are of one moment.
 ///
 /// Whether a search can move between threads depends on its reader alone.

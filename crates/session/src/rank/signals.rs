@@ -85,7 +85,7 @@ pub(super) fn score(weights: &SignalWeights, texts: Vec<Evidence>) -> Vec<Scored
             (Signal::Lexical, weights.lexical, Some(text.lexical)),
             (Signal::Feedback, weights.feedback, text.feedback),
             (Signal::Neighbours, weights.neighbours, Some((of(text.before) + of(text.after)) / 2.0)),
-            (Signal::Session, weights.session, Some(parent.session())),
+            (Signal::Session, weights.session, Some(parent.best)),
             (Signal::Parent, weights.parent, Some(parent.without(own))),
             (Signal::Recency, weights.recency, text.recency),
             (Signal::Dense, weights.dense, text.dense),
@@ -127,11 +127,6 @@ struct ParentScore {
 }
 
 impl ParentScore {
-    /// Returns the score of a session.
-    fn session(self) -> f64 {
-        self.best
-    }
-
     /// Returns the best score of the other texts.
     fn without(self, own: f64) -> f64 {
         if own < self.best { self.best } else { self.second }

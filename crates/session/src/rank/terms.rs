@@ -20,7 +20,7 @@ pub struct TermCounts {
 }
 
 impl TermCounts {
-    /// Whether the text is likely to be about the term. See [`IndexTerms::strong`].
+    /// Whether the text is likely to be about the term. See [`IndexTerms::listed`].
     fn is_strong(self) -> bool {
         self.body >= 3 || self.title > 0 || self.headings > 0
     }
@@ -115,23 +115,18 @@ impl IndexTerms {
         self.all.is_empty()
     }
 
-    /// Returns the distinct terms.
-    pub fn all(&self) -> impl Iterator<Item = &str> {
-        self.all.split_terminator(' ')
-    }
-
-    /// Returns the terms that the text is likely to be about: frequent ones, and those of the title and the headings.
-    /// An index keeps a list of the texts of which this holds beside the list of all, so that a search for frequent
-    /// terms reads the best texts only.
-    pub fn strong(&self) -> impl Iterator<Item = &str> {
-        self.strong.split_terminator(' ')
+    /// Returns the lists that the text is in: those of its distinct terms, and then those of the terms that it is likely to
+    /// be about, which are frequent ones and those of the title and the headings. The second kind of list lets a search for
+    /// frequent terms read the best texts only.
+    pub fn listed(&self) -> impl Iterator<Item = (Strength, &str)> {
+        let all = self.all.split_terminator(' ').map(|it| (Strength::Any, it));
+        all.chain(self.strong.split_terminator(' ').map(|it| (Strength::Strong, it)))
     }
 
     /// Returns the tokens for an index that many collections share, each followed by a space.
     pub fn tokens(&self, collection: i64) -> String {
         let mut tokens = String::with_capacity(2 * (self.all.len() + self.strong.len()));
-        self.all().for_each(|it| push_token(&mut tokens, collection, Strength::Any, it));
-        self.strong().for_each(|it| push_token(&mut tokens, collection, Strength::Strong, it));
+        self.listed().for_each(|(strength, it)| push_token(&mut tokens, collection, strength, it));
         tokens
     }
 }

@@ -10,7 +10,7 @@ use contexture_message::Message;
 
 use crate::config::{Ports, SessionConfig};
 use crate::live::Shared;
-use crate::log::draft::{Draft, closing, draft_items};
+use crate::log::draft::{Draft, draft_items};
 use crate::store::{NewLog, NewSession, SessionInfo, Store, ThreadInfo, Usage};
 use crate::thread::isolated_name;
 use crate::{
@@ -230,19 +230,15 @@ impl Session {
     }
 
     async fn make(&self, name: String, start: &IsolatedStart) -> Result<Thread, SessionError> {
-        if !start.inherit_history {
-            return self.empty(&name, start).await;
+        if start.inherit_history {
+            let base = match &start.base {
+                Some(id) => self.thread(id).await?,
+                None => self.main.clone(),
+            };
+            return base.fork_as(name, start.label.clone()).await;
         }
-        let base = match &start.base {
-            Some(id) => self.thread(id).await?,
-            None => self.main.clone(),
-        };
-        base.fork_as(name, start.label.clone()).await
-    }
-
-    async fn empty(&self, name: &str, start: &IsolatedStart) -> Result<Thread, SessionError> {
         let shared = &self.sessions.shared;
-        let thread = isolated_name(&self.key.session, name)?;
+        let thread = isolated_name(&self.key.session, &name)?;
         let new = NewLog::isolated(self.key.clone(), thread.clone(), shared.ports.time.now());
         let new = NewLog { label: start.label.clone(), ..new };
         shared.store.create_log(new).await?;
@@ -263,12 +259,9 @@ impl Session {
 
 fn start_draft(state: &State, start: &IsolatedStart) -> Draft {
     let items: Vec<NewItem> = start.initial_messages.iter().cloned().map(NewItem::from).collect();
-    let mut draft = closing(state, false);
     let model = start.model.clone().map(|it| Change::Model { provider: it.provider, model: it.model });
     let instructions = start.system_instructions.clone().map(|it| Change::Instructions { text: Some(it) });
-    let changes = model.into_iter().chain(instructions);
-    draft.extend(changes.map(|it| (state.turn, NewItem::of(Body::Change(it)))));
+    let changes = model.into_iter().chain(instructions).map(|it| NewItem::of(Body::Change(it)));
     let said = draft_items(&State { open: None, ..state.clone() }, &items);
-    draft.extend(said);
-    draft
+    changes.map(|it| (state.turn, it)).chain(said).collect()
 }

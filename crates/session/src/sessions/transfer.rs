@@ -19,6 +19,7 @@ use crate::store::{
     Append, ForkPoint, Guard, Head, LogKind, LogState, NewLog, NewSession, SessionInfo, Span, ThreadInfo,
     pages,
 };
+use crate::thread::fork::position;
 use crate::{SessionError, SessionId, SessionKey, State, StoreError, ThreadId, ThreadKey};
 
 /// The version of the format; a higher one is refused.
@@ -103,27 +104,17 @@ pub async fn export<E: From<SessionError>>(
         SessionLine { version: VERSION, id: id.clone(), label: main.label.clone(), created: main.created };
     write(&line(&Line::Session(session))?)?;
     let mut end = EndLine::default();
-    for thread in threads {
+    for ThreadInfo { thread: id, kind, label, base, created, .. } in threads {
         end.threads += 1;
-        end.items += export_thread(sessions, thread, &mut write).await?;
+        let key = ThreadKey { tenant: sessions.tenant().clone(), thread: id.clone() };
+        write(&line(&Line::Thread(ThreadLine { id, kind, label, base, created }))?)?;
+        let mut items = pages::items_after(&**sessions.store(), key, Seq(0));
+        while let Some(item) = items.try_next().await.map_err(SessionError::from)? {
+            write(&line(&Line::Item(ItemLine::from(item)))?)?;
+            end.items += 1;
+        }
     }
     write(&line(&Line::End(end))?)
-}
-
-async fn export_thread<E: From<SessionError>>(
-    sessions: &Sessions,
-    info: ThreadInfo,
-    write: &mut impl FnMut(&str) -> Result<(), E>,
-) -> Result<usize, E> {
-    let key = ThreadKey { tenant: sessions.tenant().clone(), thread: info.thread.clone() };
-    let ThreadInfo { thread: id, kind, label, base, created, .. } = info;
-    write(&line(&Line::Thread(ThreadLine { id, kind, label, base, created }))?)?;
-    let (mut items, mut count) = (pages::items_after(&**sessions.store(), key, Seq(0)), 0);
-    while let Some(item) = items.try_next().await.map_err(SessionError::from)? {
-        write(&line(&Line::Item(ItemLine::from(item)))?)?;
-        count += 1;
-    }
-    Ok(count)
 }
 
 fn line(line: &Line) -> Result<String, SessionError> {
@@ -197,11 +188,7 @@ pub async fn fork_session(
     let main = SessionKey { tenant: sessions.tenant().clone(), session: id.clone() }.main();
     let head = Head::read(&**sessions.store(), &main).await?;
     let head = head.ok_or_else(|| StoreError::no_session(id))?;
-    let end = at.unwrap_or(head.state.end);
-    if end > head.state.end {
-        let what = format!("position {end}");
-        return Err(SessionError::NotInThread { thread: id.to_string(), what });
-    }
+    let end = position(&head, at)?;
     let max = usize::try_from(end.0).unwrap_or(usize::MAX);
     let items = sessions.store().read(main, Span::After { seq: Seq(0), max }).await?;
     let count = items.len();

@@ -10,7 +10,7 @@
 
 use contexture_history::Timestamp;
 
-use crate::{StoreError, StoreFuture, Tenant};
+use crate::{SessionId, StoreError, StoreFuture, Tenant};
 
 pub use crate::ids::DocumentKey;
 
@@ -61,6 +61,13 @@ pub struct Document {
     pub at: Timestamp,
     /// The content, an arbitrary text.
     pub data: String,
+}
+
+impl DocumentKey {
+    /// Returns the name of its session in a database: empty if it belongs to none. Real names are never empty.
+    pub fn session_name(&self) -> &str {
+        self.session.as_ref().map_or("", SessionId::as_str)
+    }
 }
 
 impl Document {

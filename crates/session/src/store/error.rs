@@ -127,6 +127,16 @@ impl StoreError {
         StoreError::Fenced { thread: key.thread.to_string(), fence }
     }
 
+    /// Returns the error for a writer that expects another end of the log.
+    pub fn conflict(key: &ThreadKey, expected: Seq, found: Seq) -> Self {
+        StoreError::Conflict { thread: key.thread.to_string(), expected, found }
+    }
+
+    /// Returns the error for a main thread that can't be deleted alone.
+    pub fn is_main(key: &ThreadKey) -> Self {
+        StoreError::IsMain { thread: key.thread.to_string() }
+    }
+
     /// Returns the error for items that can't be written.
     pub fn malformed(key: &ThreadKey, detail: impl ToString) -> Self {
         StoreError::Malformed { thread: key.thread.to_string(), detail: detail.to_string() }

@@ -23,6 +23,23 @@ pub struct LeaseRow {
     pub until: Timestamp,
 }
 
+impl Guard {
+    /// Returns the number of the lease that the writer holds after it is admitted, when the log's last one has this number.
+    pub fn fence(&self, last: Fence) -> Option<Fence> {
+        matches!(self, Guard::Acquire { .. } | Guard::Hold { .. }).then_some(last)
+    }
+
+    /// Returns the error for a writer that is not admitted.
+    pub fn refusal(&self, key: &ThreadKey) -> StoreError {
+        match self {
+            Guard::Any | Guard::Call | Guard::Free | Guard::Acquire { .. } => {
+                StoreError::Held { thread: key.thread.to_string() }
+            }
+            Guard::Hold { fence, .. } | Guard::Release { fence } => StoreError::fenced(key, *fence),
+        }
+    }
+}
+
 impl LeaseRow {
     /// Whether it is held at `now`.
     pub fn is_live(&self, now: Timestamp) -> bool {
@@ -37,31 +54,24 @@ impl LeaseRow {
 
     /// Returns the lease of a log after a writer with `guard` is admitted, or why it is not.
     pub fn admit(&self, key: &ThreadKey, guard: &Guard, now: Timestamp) -> Result<LeaseRow, StoreError> {
-        let held = || StoreError::Held { thread: key.thread.to_string() };
+        let refused = || Err(guard.refusal(key));
         let until = |ttl: &std::time::Duration| {
             Timestamp(now.0.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)))
         };
         match guard {
             Guard::Any | Guard::Call => Ok(self.clone()),
-            Guard::Free if self.is_live(now) => Err(held()),
+            Guard::Free if self.is_live(now) => refused(),
             Guard::Free => Ok(LeaseRow { owner: None, fence: self.next_fence(), until: self.until }),
             Guard::Acquire { owner, .. } if self.is_live(now) && self.owner.as_ref() != Some(owner) => {
-                Err(held())
+                refused()
             }
             Guard::Acquire { owner, ttl } => {
                 Ok(LeaseRow { owner: Some(Arc::clone(owner)), fence: self.next_fence(), until: until(ttl) })
             }
-            Guard::Hold { fence, .. } | Guard::Release { fence } if !self.is_held_as(*fence) => {
-                Err(StoreError::fenced(key, *fence))
-            }
+            Guard::Hold { fence, .. } | Guard::Release { fence } if !self.is_held_as(*fence) => refused(),
             Guard::Hold { ttl, .. } => Ok(LeaseRow { until: until(ttl), ..self.clone() }),
             Guard::Release { .. } => Ok(LeaseRow { owner: None, ..self.clone() }),
         }
-    }
-
-    /// Returns the number of the lease that the writer holds after it is admitted.
-    pub fn fence_of(&self, guard: &Guard) -> Option<Fence> {
-        matches!(guard, Guard::Acquire { .. } | Guard::Hold { .. }).then_some(self.fence)
     }
 
     /// Returns the number of the lease that the writer of a repeated append still holds.

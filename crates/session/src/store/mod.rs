@@ -21,6 +21,7 @@
 //!
 //! Leases expire by the store's clock, so writers on several machines agree.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -461,6 +462,11 @@ impl Head {
         let state = head.state()?;
         Ok(Some(Head { state, info: head.info, lease: head.lease }))
     }
+
+    /// Reads the current state of a thread that must exist.
+    pub async fn existing(store: &dyn Store, key: &ThreadKey) -> Result<Head, StoreError> {
+        Head::read(store, key).await?.ok_or_else(|| StoreError::no_thread(&key.thread))
+    }
 }
 
 /// The kinds of logs.
@@ -585,7 +591,7 @@ pub enum Span {
 }
 
 /// The newest turns, whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewestTurns {
     /// How many turns at most, in addition to the open one.
     pub turns: usize,
@@ -628,6 +634,11 @@ impl Append {
         }
     }
 
+    /// Returns whether the log needs a writer after the append; `None` if that stays as it is.
+    pub fn needs_writer(&self) -> Option<bool> {
+        if self.guard == Guard::Call { Some(true) } else { self.state.as_ref().map(|it| it.needs_writer) }
+    }
+
     /// Returns the idempotency keys that the items take: of turns that begin, and of what is added once.
     pub fn keys_of(items: &[Item]) -> Vec<(String, KeyedTurn)> {
         let key = |item: &Item| match &item.body {
@@ -650,6 +661,19 @@ pub fn check_rewrite(key: &ThreadKey, items: &[Item]) -> Result<(), StoreError> 
         }
         None => Ok(()),
     }
+}
+
+/// Returns the items of a row with the content of others in place, if any of these belongs to it. For stores, in a
+/// [rewrite](Store::rewrite).
+pub fn rewritten(mut items: Vec<Item>, new: &BTreeMap<Seq, &Item>) -> Option<Vec<Item>> {
+    let mut is_touched = false;
+    for item in &mut items {
+        if let Some(new) = new.get(&item.seq) {
+            (item.body, item.cost) = (new.body.clone(), new.cost.clone());
+            is_touched = true;
+        }
+    }
+    is_touched.then_some(items)
 }
 
 impl From<&State> for LogState {
@@ -679,6 +703,20 @@ impl NewLog {
     /// Checks that the log can be created. Every store calls it first.
     pub fn check(&self) -> Result<(), StoreError> {
         if self.items.is_empty() { Ok(()) } else { self.first_append().check(&self.key()) }
+    }
+
+    /// Checks that it can be a [copy](Store::fork) of the start of a log with this end. A log of another tenant counts as
+    /// missing.
+    pub fn check_copy(&self, from: &ThreadKey, end: Seq) -> Result<(), StoreError> {
+        if from.tenant != self.session.tenant {
+            return Err(StoreError::no_thread(&from.thread));
+        }
+        if self.state.end > end {
+            let detail =
+                format!("it copies up to {}, thread `{}` ends at {end}", self.state.end, from.thread);
+            return Err(StoreError::malformed(&self.key(), detail));
+        }
+        Ok(())
     }
 
     /// Returns its first items as an append.

@@ -5,15 +5,15 @@
 //! a term of the query are found. A store's reader knows the archived items of one thread; their numbers are their
 //! positions.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_history::search::{searchable, snippet};
 use contexture_history::{Archived, Body, Item, Seq, Summary, Timestamp, TurnNo};
 
 use crate::StoreError;
 use crate::rank::{
-    Analyzer, AnalyzerPool, CollectionStats, Fields, IndexReader, IndexTerms, Language, ListKey, RankConfig,
-    RankQuery, RankedText, Signal, Strength, TextNo, rank,
+    Analyzer, AnalyzerPool, CollectionStats, Fields, IndexReader, IndexTerms, Language, MemoryReader,
+    RankConfig, RankQuery, RankedText, Signal, TermLists, TextNo, rank,
 };
 use crate::sources::ready;
 
@@ -162,84 +162,43 @@ pub fn ranges_of(archives: &[Archived]) -> Vec<(Seq, Seq)> {
     archives.iter().map(|it| (it.first, it.last)).collect()
 }
 
-/// Looks at each item of a log, which has all of its items in order.
+/// Looks at each item of a log, which has all of its items in order. The index is made for each search.
 pub(crate) fn scan(
     log: &[Item],
     archived: &[(Seq, Seq)],
     search: &Search,
 ) -> Result<Vec<SearchHit>, StoreError> {
-    let best = ready(search.best(&mut ItemReader::new(log, archived, search), &AnalyzerPool::default()))?;
+    let (mut analyzer, mut lists) = (ItemAnalyzer::default(), TermLists::default());
+    let items = log.iter().filter(|it| covers(archived, it.seq));
+    let items = items.filter_map(|it| Some((it.seq.0, (it, analyzer.terms(it)?))));
+    let items: BTreeMap<TextNo, (&Item, IndexTerms)> = items.collect();
+    items.iter().for_each(|(no, (_, terms))| lists.insert(*no, terms));
+    let length = items.values().map(|(_, it)| u64::from(it.vector.length())).sum();
+    let mut reader = MemoryReader {
+        stats: CollectionStats { texts: items.len() as u64, length },
+        lists: &lists,
+        covers: |no| search.covers(Seq(no)),
+        text: |no| ranked(&items, no),
+        words: |no| searchable(items.get(&no)?.0),
+    };
+    let best = ready(search.best(&mut reader, &AnalyzerPool::default()))?;
     let at = |seq: Seq| log.get(usize::try_from(seq.0.checked_sub(1)?).ok()?);
     let mut writer = HitWriter::new(search);
     Ok(best.into_iter().filter_map(at).map(|it| writer.hit(it)).collect())
 }
 
-/// Reads items in memory. The index is made for each search.
-struct ItemReader<'a> {
-    search: &'a Search,
-    items: BTreeMap<TextNo, (&'a Item, IndexTerms)>,
-    lists: HashMap<(Strength, String), Vec<TextNo>>,
-}
-
-impl<'a> ItemReader<'a> {
-    fn new(log: &'a [Item], archived: &[(Seq, Seq)], search: &'a Search) -> Self {
-        let mut analyzer = ItemAnalyzer::default();
-        let items = log.iter().filter(|it| covers(archived, it.seq));
-        let items = items.filter_map(|it| Some((it.seq.0, (it, analyzer.terms(it)?))));
-        let items: BTreeMap<TextNo, (&Item, IndexTerms)> = items.collect();
-        let mut lists: HashMap<(Strength, String), Vec<TextNo>> = HashMap::new();
-        for (no, (_, terms)) in &items {
-            let all = terms.all().map(|it| (Strength::Any, it.to_owned()));
-            let strong = terms.strong().map(|it| (Strength::Strong, it.to_owned()));
-            all.chain(strong).for_each(|key| lists.entry(key).or_default().push(*no));
-        }
-        Self { search, items, lists }
-    }
-
-    fn list(&self, key: &ListKey<'_>) -> &[TextNo] {
-        self.lists.get(&(key.strength, key.term.to_owned())).map_or(&[], Vec::as_slice)
-    }
-}
-
-impl IndexReader for ItemReader<'_> {
-    type Error = StoreError;
-
-    async fn stats(&mut self) -> Result<CollectionStats, StoreError> {
-        let length = self.items.values().map(|(_, it)| u64::from(it.vector.length())).sum();
-        Ok(CollectionStats { texts: self.items.len() as u64, length })
-    }
-
-    async fn counts(&mut self, lists: &[ListKey<'_>]) -> Result<Vec<u64>, StoreError> {
-        Ok(lists.iter().map(|it| self.list(it).len() as u64).collect())
-    }
-
-    async fn lists(&mut self, lists: &[ListKey<'_>], max: usize) -> Result<Vec<Vec<TextNo>>, StoreError> {
-        let covered = |it: &&TextNo| self.search.covers(Seq(**it));
-        let list = |key| self.list(key).iter().rev().filter(covered).take(max).copied().collect();
-        Ok(lists.iter().map(list).collect())
-    }
-
-    async fn texts(&mut self, nos: &[TextNo]) -> Result<Vec<RankedText>, StoreError> {
-        let text = |no: &TextNo| {
-            let (item, terms) = self.items.get(no)?;
-            let before = self.items.range(no.saturating_sub(NEAR)..*no).next_back();
-            let after = self.items.range(no + 1..=no.saturating_add(NEAR)).next();
-            Some(RankedText {
-                no: *no,
-                parent: day(item.at),
-                before: before.map(|(no, _)| *no),
-                after: after.map(|(no, _)| *no),
-                at: item.at,
-                terms: terms.vector.clone(),
-            })
-        };
-        Ok(nos.iter().filter_map(text).collect())
-    }
-
-    async fn words(&mut self, nos: &[TextNo]) -> Result<BTreeMap<TextNo, String>, StoreError> {
-        let text = |no: &TextNo| Some((*no, searchable(self.items.get(no)?.0)?));
-        Ok(nos.iter().filter_map(text).collect())
-    }
+fn ranked(items: &BTreeMap<TextNo, (&Item, IndexTerms)>, no: TextNo) -> Option<RankedText> {
+    let (item, terms) = items.get(&no)?;
+    let before = items.range(no.saturating_sub(NEAR)..no).next_back();
+    let after = items.range(no + 1..=no.saturating_add(NEAR)).next();
+    Some(RankedText {
+        no,
+        parent: day(item.at),
+        before: before.map(|(no, _)| *no),
+        after: after.map(|(no, _)| *no),
+        at: item.at,
+        terms: terms.vector.clone(),
+    })
 }
 
 pub(crate) fn covers(ranges: &[(Seq, Seq)], seq: Seq) -> bool {

@@ -155,6 +155,14 @@ pub struct SourceInfo {
     pub chunks: u32,
 }
 
+impl SourceInfo {
+    /// Returns the numbers of the chunks at some positions.
+    pub fn numbers(&self, positions: &Range<u32>) -> impl Iterator<Item = ChunkNo> + use<> {
+        let first = self.first;
+        (positions.start..positions.end.min(self.chunks)).map(move |it| first + u64::from(it))
+    }
+}
+
 /// A document to store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewSource {
@@ -310,6 +318,21 @@ impl NewSource {
 }
 
 impl BaseInfo {
+    /// Counts a document that is added.
+    pub fn add(&mut self, source: &NewSource) {
+        self.documents += 1;
+        self.chunks += source.chunks.len() as u64;
+        self.length += source.length();
+        self.updated = self.updated.max(source.info.at);
+    }
+
+    /// No longer counts a document with so many chunks, which have so many terms.
+    pub fn remove(&mut self, chunks: u64, length: u64) {
+        self.documents = self.documents.saturating_sub(1);
+        self.chunks = self.chunks.saturating_sub(chunks);
+        self.length = self.length.saturating_sub(length);
+    }
+
     /// Returns a base without documents.
     pub fn new(base: BaseId, settings: BaseSettings, at: Timestamp) -> Self {
         Self { base, settings, documents: 0, chunks: 0, length: 0, version: 0, created: at, updated: at }

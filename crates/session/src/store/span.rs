@@ -12,12 +12,6 @@ use super::{NewestTurns, Span};
 pub struct BackwardScan {
     span: Span,
     items: Vec<Item>, // Newest first.
-    progress: Progress,
-}
-
-/// How much was taken.
-#[derive(Debug, Default)]
-struct Progress {
     counted: usize,
     turn: Option<TurnNo>,
     done: bool,
@@ -31,20 +25,19 @@ impl BackwardScan {
             Span::NewestItems { count, .. } => *count == 0,
             Span::NewestTurns(_) => false,
         };
-        let progress = Progress { done, ..Progress::default() };
-        Some(BackwardScan { span: span.clone(), items: Vec::new(), progress })
+        Some(BackwardScan { span: span.clone(), items: Vec::new(), counted: 0, turn: None, done })
     }
 
     /// Whether nothing more is wanted.
     pub fn is_done(&self) -> bool {
-        self.progress.done
+        self.done
     }
 
     /// Takes the commit before those taken so far, its items oldest first.
     pub fn push(&mut self, commit: Vec<Item>) {
         for item in commit.into_iter().rev() {
-            if self.progress.done || !self.progress.wants(&self.span, &item) {
-                self.progress.done = true;
+            if self.done || !self.wants(&item) {
+                self.done = true;
                 return;
             }
             self.items.push(item);
@@ -56,22 +49,20 @@ impl BackwardScan {
         self.items.reverse();
         self.items
     }
-}
 
-impl Progress {
-    fn wants(&mut self, span: &Span, item: &Item) -> bool {
-        match span {
+    fn wants(&mut self, item: &Item) -> bool {
+        match &self.span {
             Span::After { .. } => false,
             Span::NewestItems { count, client } => {
                 self.counted += usize::from(!client || item.visibility.client);
                 self.done = self.counted >= *count;
                 true
             }
-            Span::NewestTurns(wanted) => self.wants_turn(wanted, item),
+            Span::NewestTurns(wanted) => self.wants_turn(*wanted, item),
         }
     }
 
-    fn wants_turn(&mut self, wanted: &NewestTurns, item: &Item) -> bool {
+    fn wants_turn(&mut self, wanted: NewestTurns, item: &Item) -> bool {
         if item.seq <= wanted.after {
             return false;
         }

@@ -1,9 +1,11 @@
-//! Appends whose outcome is unknown are repeated.
+//! Appends that are repeated: because their outcome is unknown, or because they come after whatever is the end.
 
 use std::time::Duration;
 
-use super::{Append, Appended, Log};
-use crate::{StoreError, ThreadKey, Time};
+use contexture_history::Item;
+
+use super::{Append, Appended, Guard, Head, Log, LogState, Store};
+use crate::{State, StoreError, ThreadKey, Time};
 
 /// How long to wait before an append is repeated, the first and the last time; each time four times as long.
 const FIRST_REPEAT: Duration = Duration::from_millis(20);
@@ -24,6 +26,28 @@ pub async fn append_surely(
                 pause *= 4;
             }
             done => return done,
+        }
+    }
+}
+
+/// Appends an item to a thread without being its writer, at the end, wherever that is by then. The item gets its position
+/// here.
+pub(crate) async fn append_beside(
+    store: &dyn Store,
+    key: &ThreadKey,
+    nonce: &str,
+    item: impl Fn(&State) -> Item,
+) -> Result<(), StoreError> {
+    loop {
+        let mut state = Head::existing(store, key).await?.state;
+        let expected = state.end;
+        let item = Item { seq: expected.next(), ..item(&state) };
+        state.apply(&item);
+        let (nonce, state) = (nonce.to_owned(), Some(LogState::from(&state)));
+        let append = Append { nonce, state, ..Append::new(Some(expected), vec![item], Guard::Any) };
+        match store.append(key.clone(), append).await {
+            Err(StoreError::Conflict { .. }) => {}
+            done => return done.map(drop),
         }
     }
 }

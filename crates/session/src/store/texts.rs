@@ -6,13 +6,16 @@
 use std::sync::Arc;
 
 use contexture_history::{Body, Change};
-use contexture_message::{Message, Part, ToolOutput};
+use contexture_message::{Part, ToolOutput};
 use serde_json::Value;
 
 /// Calls `visit` with every text that can be large.
 pub(crate) fn each(body: &mut Body, visit: &mut dyn FnMut(&mut String)) {
     match body {
-        Body::Message(message) => each_of_message(message, visit),
+        // The message of an item that was just made or read is not shared yet, so nothing is copied.
+        Body::Message(message) => {
+            Arc::make_mut(message).content.iter_mut().for_each(|it| each_of_part(it, visit));
+        }
         Body::SystemEvent(event) => {
             visit(&mut event.text);
             event.data.iter_mut().for_each(|it| each_of_value(it, visit));
@@ -28,11 +31,6 @@ pub(crate) fn each(body: &mut Body, visit: &mut dyn FnMut(&mut String)) {
         Body::Change(Change::Noted { value, .. }) => value.iter_mut().for_each(|it| each_of_value(it, visit)),
         Body::Change(_) => {}
     }
-}
-
-fn each_of_message(message: &mut Arc<Message>, visit: &mut dyn FnMut(&mut String)) {
-    // The message of an item that was just made or read is not shared yet, so nothing is copied.
-    Arc::make_mut(message).content.iter_mut().for_each(|it| each_of_part(it, visit));
 }
 
 fn each_of_part(part: &mut Part, visit: &mut dyn FnMut(&mut String)) {

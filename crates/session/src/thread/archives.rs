@@ -9,7 +9,6 @@ use futures::TryStreamExt as _;
 use futures::future::ready;
 
 use super::Thread;
-use crate::log::draft::closing;
 use crate::store::pages;
 use crate::view::{NewArchive, View, archive_draft, newest, undo_draft};
 use crate::{SessionError, Snapshot, State};
@@ -32,7 +31,7 @@ pub struct ArchiveInfo {
 impl Thread {
     /// Reads what the model reads of the thread, item by item, within the session's window.
     pub async fn view(&self) -> Result<View, SessionError> {
-        Ok(self.live().stored().view(self.history_window()).await?)
+        Ok(self.live.stored().view(self.history_window()).await?)
     }
 
     /// Archives a range of the view; items appended after `view` was read stay.
@@ -41,17 +40,13 @@ impl Thread {
     /// meantime.
     pub async fn archive_range(&self, view: &View, new: &NewArchive) -> Result<Arc<Snapshot>, SessionError> {
         let thread = self.id().to_string();
-        let draft = |state: &State| {
-            let mut draft = closing(state, false);
-            draft.extend(archive_draft(state, &view.state, new, &thread)?);
-            Ok(draft)
-        };
-        let mut writer = self.live().lock_writer(self.policy()).await?;
+        let draft = |state: &State| archive_draft(state, &view.state, new, &thread);
+        let mut writer = self.live.lock_writer(self.policy).await?;
         // The view comes from the store, which another process may have written to since this one looked.
         if self.get().state().end < view.state.end {
-            self.live().refresh(&writer).await?;
+            self.live.refresh(&writer).await?;
         }
-        self.live().write(&mut writer, self.policy(), None, draft).await?;
+        self.live.write(&mut writer, self.policy, None, draft).await?;
         Ok(self.get())
     }
 
@@ -116,12 +111,12 @@ impl Thread {
     }
 
     async fn item(&self, seq: Seq) -> Result<Option<Item>, SessionError> {
-        Ok(self.live().stored().item_at(seq).await?)
+        Ok(self.live.stored().item_at(seq).await?)
     }
 
     /// Reads the log after one position up to another.
     async fn log(&self, after: Seq, last: Seq) -> Result<Vec<Item>, SessionError> {
-        let live = self.live();
+        let live = &self.live;
         let items = pages::items_after(&*live.shared.store, live.key.clone(), after);
         Ok(items.try_take_while(|it| ready(Ok(it.seq <= last))).try_collect().await?)
     }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Thread;
-use crate::log::draft::{Draft, closing};
+use crate::log::draft::Draft;
 use crate::log::notes::taken;
 use crate::store::Span;
 use crate::{ArtifactError, IdInvalid, NewItem, SessionError, State};
@@ -165,7 +165,7 @@ impl Thread {
         key: Option<&str>,
     ) -> Result<ArtifactInfo, SessionError> {
         check(&new)?;
-        let now = self.live().shared.ports.time.now();
+        let now = self.live.shared.ports.time.now();
         self.refresh().await?;
         let drafted = |state: &State| {
             let mut list = self.listed(state);
@@ -177,18 +177,15 @@ impl Thread {
                 let (what, found) = ("artifacts of the session", list.len() + 1);
                 return Err(ArtifactError::TooMuch { what, found, max: MAX_ARTIFACTS }.into());
             }
-            let mut draft = closing(state, false);
             let info = list.entry(new.name.clone()).or_default();
-            // The draft is appended right behind the end of the log.
-            let position = state.end.plus(draft.len() as u64 + 1);
-            info.add(&new, position, now);
+            // The version is appended right behind the end of the log.
+            info.add(&new, state.end.next(), now);
             let act = if found == 0 { Act::Created } else { Act::Updated };
             let event = event(act, &new.name, info);
             let value = json!({"name": new.name, "version": info.version, "text": new.text});
             let version = NewItem::application(VERSION, value).visibility(Visibility::NONE);
             let listed = NewItem::note(LIST, Some(json!(list)));
-            draft.extend([version, listed, NewItem::from(event)].map(|it| (state.turn, it)));
-            Ok(draft)
+            Ok([version, listed, NewItem::from(event)].map(|it| (state.turn, it)).into())
         };
         self.write_once(key, drafted).await?;
         let name = new.name.clone();
@@ -203,7 +200,7 @@ impl Thread {
         expected: Option<u64>,
         key: Option<&str>,
     ) -> Result<(), SessionError> {
-        let now = self.live().shared.ports.time.now();
+        let now = self.live.shared.ports.time.now();
         self.refresh().await?;
         self.write_once(key, |state| {
             let mut list = self.listed(state);
@@ -217,10 +214,8 @@ impl Thread {
             info.updated = now;
             info.versions.clear();
             let event = event(Act::Deleted, name, info);
-            let mut draft = closing(state, false);
             let listed = NewItem::note(LIST, Some(json!(list)));
-            draft.extend([listed, NewItem::from(event)].map(|it| (state.turn, it)));
-            Ok(draft)
+            Ok([listed, NewItem::from(event)].map(|it| (state.turn, it)).into())
         })
         .await
     }
@@ -230,17 +225,13 @@ impl Thread {
         key: Option<&str>,
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<(), SessionError> {
-        match key {
-            None => self.write(draft).await.map(|_| ()),
-            Some(key) => {
-                let drafted = |state: &State| {
-                    let mut draft = draft(state)?;
-                    draft.push((state.turn, taken(key)));
-                    Ok(draft)
-                };
-                self.once(key, drafted).await.map(|_| ())
-            }
-        }
+        let Some(key) = key else { return self.write(draft).await.map(drop) };
+        let drafted = |state: &State| {
+            let mut draft = draft(state)?;
+            draft.push((state.turn, taken(key)));
+            Ok(draft)
+        };
+        self.once(key, drafted).await.map(drop)
     }
 
     async fn artifact_list(&self) -> Result<List, SessionError> {

@@ -19,14 +19,14 @@ impl Thread {
             places.extend(self.copies().await?);
             for place in places {
                 if place.outcome(key).await?.is_some() {
-                    return turn::begin_here(place.live(), &queued).await;
+                    return turn::begin_here(&place.live, &queued).await;
                 }
             }
         }
-        match turn::begin_here(self.live(), &config).await {
+        match turn::begin_here(&self.live, &config).await {
             Err(SessionError::TurnInProgress { .. }) => {
                 let copy = self.fork_before_running().await?;
-                turn::begin_here(copy.live(), &queued).await
+                turn::begin_here(&copy.live, &queued).await
             }
             done => done,
         }
@@ -36,7 +36,8 @@ impl Thread {
     pub(crate) async fn fork_before_running(&self) -> Result<Thread, SessionError> {
         let head = self.head().await?;
         let end = head.state.open.map_or(head.state.end, |it| Seq(it.began.0.saturating_sub(1)));
-        self.fork_at(head, end, None, self.new_name()).await
+        let name = self.live.shared.ports.names.next();
+        self.fork_at(head, end, None, name).await
     }
 
     /// Lists the threads that are copies of this one.
@@ -54,13 +55,9 @@ impl Thread {
 
     /// Copies the thread, up to a position if given, into a new thread of the same session.
     pub async fn fork(&self, at: Option<Seq>, label: Option<String>) -> Result<Thread, SessionError> {
-        let head = self.head().await?;
-        let end = at.unwrap_or(head.state.end);
-        if end > head.state.end {
-            let what = format!("position {end}");
-            return Err(SessionError::NotInThread { thread: self.id().to_string(), what });
-        }
-        self.fork_at(head, end, label, self.new_name()).await
+        let (head, name) = (self.head().await?, self.live.shared.ports.names.next());
+        let end = position(&head, at)?;
+        self.fork_at(head, end, label, name).await
     }
 
     /// Copies the thread into a new thread of the same session with a given name.
@@ -68,10 +65,6 @@ impl Thread {
         let head = self.head().await?;
         let end = head.state.end;
         self.fork_at(head, end, label, name).await
-    }
-
-    fn new_name(&self) -> String {
-        self.live.shared.ports.names.next()
     }
 
     async fn fork_at(
@@ -111,4 +104,14 @@ impl Thread {
         }
         Ok(state)
     }
+}
+
+/// Returns the position up to which a thread is copied: its end, unless another one is given.
+pub(crate) fn position(head: &Head, at: Option<Seq>) -> Result<Seq, SessionError> {
+    let end = at.unwrap_or(head.state.end);
+    if end > head.state.end {
+        let (thread, what) = (head.info.thread.to_string(), format!("position {end}"));
+        return Err(SessionError::NotInThread { thread, what });
+    }
+    Ok(end)
 }

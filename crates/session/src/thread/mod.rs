@@ -9,7 +9,7 @@ use futures::stream::{self, Stream};
 
 pub(crate) mod archives;
 pub(crate) mod artifacts;
-mod fork;
+pub(crate) mod fork;
 mod once;
 pub(crate) mod outcome;
 mod prepend;
@@ -19,7 +19,7 @@ use self::outcome::TurnOutcome;
 use self::turn::{Begun, RunningTurn, TurnConfig};
 use crate::config::Policy;
 use crate::live::LiveThread;
-use crate::log::draft::{Draft, closing, draft_items};
+use crate::log::draft::{Draft, draft_items};
 use crate::log::notes::{is_stop_request, stop_request};
 use crate::search::{self, Search, SearchHit};
 use crate::store::{Head, Span, Store};
@@ -44,14 +44,6 @@ pub struct Thread {
 impl Thread {
     pub(crate) fn of(live: Arc<LiveThread>) -> Self {
         Self { live, policy: Policy::Queue }
-    }
-
-    pub(crate) fn policy(&self) -> Policy {
-        self.policy
-    }
-
-    pub(crate) fn live(&self) -> &Arc<LiveThread> {
-        &self.live
     }
 
     /// Returns a handle with another policy for writes during a running turn: wait (the default) or fail immediately.
@@ -150,12 +142,7 @@ impl Thread {
     }
 
     async fn change(&self, change: Change) -> Result<Arc<Snapshot>, SessionError> {
-        self.write(|state| {
-            let mut draft = closing(state, false);
-            draft.push((state.turn, NewItem::of(Body::Change(change.clone()))));
-            Ok(draft)
-        })
-        .await
+        self.write(|state| Ok(vec![(state.turn, NewItem::of(Body::Change(change.clone())))])).await
     }
 
     pub(crate) async fn write(
@@ -226,14 +213,12 @@ impl Thread {
 
     /// Returns the newest items that a user interface shows.
     pub async fn client(&self, limit: Option<Limit>) -> Result<Vec<Item>, SessionError> {
-        let mut items = self.newest(limit, true).await?;
-        items.retain(|it| it.visibility.client);
-        Ok(within(items, limit))
+        self.newest(limit, true).await
     }
 
     /// Returns the newest items of the log, regardless of their visibility.
     pub async fn all(&self, limit: Option<Limit>) -> Result<Vec<Item>, SessionError> {
-        Ok(within(self.newest(limit, false).await?, limit))
+        self.newest(limit, false).await
     }
 
     async fn newest(&self, limit: Option<Limit>, client: bool) -> Result<Vec<Item>, SessionError> {
@@ -241,7 +226,14 @@ impl Thread {
             Some(Limit::Turns(count)) => count,
             Some(Limit::Tokens(_)) | None => usize::MAX,
         };
-        self.read(Span::NewestItems { count, client }).await
+        let mut items = self.read(Span::NewestItems { count, client }).await?;
+        items.retain(|it| !client || it.visibility.client);
+        // A number was kept to by the store.
+        if matches!(limit, Some(Limit::Tokens(_))) {
+            let kept = contexture_history::all(&items, limit).len();
+            items.drain(..items.len() - kept);
+        }
+        Ok(items)
     }
 
     /// Returns items after a position, oldest first.
@@ -333,8 +325,7 @@ impl Thread {
     }
 
     pub(crate) async fn head(&self) -> Result<Head, SessionError> {
-        let head = Head::read(&*self.live.shared.store, &self.live.key).await?;
-        Ok(head.ok_or_else(|| StoreError::no_thread(self.id()))?)
+        Ok(Head::existing(&*self.live.shared.store, &self.live.key).await?)
     }
 }
 
@@ -342,15 +333,6 @@ fn kept(snapshot: &Snapshot, limit: Option<Limit>, counter: &dyn TokenCounter) -
     let window = snapshot.history(limit, counter);
     let turns = snapshot.turns().iter().enumerate();
     turns.filter(|(idx, _)| window.is_kept(*idx)).map(|(_, turn)| Arc::clone(turn)).collect()
-}
-
-/// Returns the newest items that a limit allows; a number was kept to by the store.
-fn within(mut items: Vec<Item>, limit: Option<Limit>) -> Vec<Item> {
-    if matches!(limit, Some(Limit::Tokens(_))) {
-        let kept = contexture_history::all(&items, limit).len();
-        items.drain(..items.len() - kept);
-    }
-    items
 }
 
 /// Returns the name of an isolated thread: its session's, and its own.

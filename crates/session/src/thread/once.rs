@@ -33,7 +33,7 @@ impl Thread {
     /// # Ok::<(), SessionError>(()) }).unwrap();
     /// ```
     pub async fn add_once(&self, key: &str, items: Vec<NewItem>) -> Result<bool, SessionError> {
-        let items = self.live().shared.counted(items);
+        let items = self.live.shared.counted(items);
         self.once(key, |state| Ok(add_draft(state, key, &items))).await
     }
 
@@ -46,7 +46,7 @@ impl Thread {
     /// Appends items as [`add`](Thread::add) does, unless the key was used before; returns whether they were written
     /// now. Unlike [`add_once`](Thread::add_once), items without a user message join the newest turn.
     pub async fn add_items_once(&self, key: &str, items: Vec<NewItem>) -> Result<bool, SessionError> {
-        let items = self.live().shared.counted(items);
+        let items = self.live.shared.counted(items);
         let drafted = |state: &State| {
             let mut draft = draft_items(state, &items);
             let turn = draft.last().map_or(state.turn, |(turn, _)| *turn);
@@ -64,8 +64,8 @@ impl Thread {
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<bool, SessionError> {
         ids::check("idempotency key", key)?;
-        let mut writer = self.live().lock_writer(self.policy()).await?;
-        self.live().write(&mut writer, self.policy(), Some(key), draft).await
+        let mut writer = self.live.lock_writer(self.policy).await?;
+        self.live.write(&mut writer, self.policy, Some(key), draft).await
     }
 }
 
@@ -76,7 +76,7 @@ fn add_draft(state: &State, key: &str, items: &[NewItem]) -> Draft {
         None => {
             let began = NewItem::of(Body::Change(Change::began(Some(key.to_owned()))));
             let items = items.iter().cloned().chain([ended(TurnStatus::Completed, None)]);
-            let mut draft = closing(state, true);
+            let mut draft = closing(state);
             draft.extend(in_turn(state.turn.next(), [began].into_iter().chain(items)));
             draft
         }

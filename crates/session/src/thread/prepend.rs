@@ -11,7 +11,6 @@ use contexture_message::{Message, Part};
 use serde_json::json;
 
 use super::Thread;
-use crate::log::draft::closing;
 use crate::log::notes::{CountedMessage, PREPENDED, Prepended, read_prepended};
 use crate::{NewItem, SessionError, Snapshot};
 
@@ -44,15 +43,13 @@ impl Thread {
         self.once(key, |state| {
             // The caller holds the writer lock, so the snapshot matches `state`.
             let all: Vec<Prepended> = [new.clone()].into_iter().chain(before(&self.get())).collect();
-            let mut draft = closing(state, false);
-            draft.push((state.turn, NewItem::note(PREPENDED, Some(json!(all)))));
-            Ok(draft)
+            Ok(vec![(state.turn, NewItem::note(PREPENDED, Some(json!(all))))])
         })
         .await
     }
 
     fn counted(&self, key: &str, messages: Vec<Message>) -> Prepended {
-        let shared = &self.live().shared;
+        let shared = &self.live.shared;
         let counted = |message: Message| {
             let body = Body::Message(Arc::new(message.clone()));
             CountedMessage { message, tokens: item_cost(&*shared.ports.counter, &body, Visibility::HISTORY) }

@@ -288,7 +288,7 @@ fn acquire(live: &LiveThread) -> Guard {
 }
 
 fn start_draft(state: &State, config: &TurnConfig) -> Draft {
-    let mut draft = closing(state, true);
+    let mut draft = closing(state);
     let turn = state.turn.next();
     let (key, visibility) = (config.key.clone(), config.visibility);
     let mut began = NewItem::of(Body::Change(Change::TurnBegan { key, visibility }));
@@ -341,7 +341,7 @@ async fn close(
     backoff: &mut Backoff,
 ) -> Result<(), SessionError> {
     live.refresh(writer).await?;
-    match live.append_next(writer, writer.releasing(), |state| Ok(closing(state, false))).await {
+    match live.append_next(writer, writer.releasing(), |_| Ok(Draft::new())).await {
         Err(SessionError::Store(err)) => live.recover(writer, policy, backoff, err).await,
         done => done,
     }

@@ -31,8 +31,7 @@ impl StoredThread<'_> {
     }
 
     async fn state(self) -> Result<State, StoreError> {
-        let head = Head::read(self.store, self.key).await?;
-        Ok(head.ok_or_else(|| StoreError::no_thread(&self.key.thread))?.state)
+        Ok(Head::existing(self.store, self.key).await?.state)
     }
 
     async fn snapshot_of(self, state: State, window: usize) -> Result<Snapshot, StoreError> {

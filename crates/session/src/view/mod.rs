@@ -8,7 +8,7 @@ pub(crate) mod load;
 pub(crate) mod omitted;
 pub(crate) mod snapshot;
 
-use crate::log::draft::{Draft, closing};
+use crate::log::draft::Draft;
 use crate::{NewItem, SessionError, State};
 
 /// The model's view of a thread, item by item, at one moment. See [`Thread::view`](crate::Thread::view).
@@ -140,10 +140,8 @@ pub(crate) fn undo_draft(
     if newest(state).is_none_or(|it| it.number != number) {
         return Err(SessionError::ViewChanged { thread: thread.to_owned() });
     }
-    let mut draft = closing(state, false);
     let undone = Change::ArchiveUndone { number, restores: restores.to_vec() };
-    draft.push((state.turn, NewItem::of(Body::Change(undone))));
-    Ok(draft)
+    Ok(vec![(state.turn, NewItem::of(Body::Change(undone)))])
 }
 
 /// Returns the newest archive that holds.

@@ -92,19 +92,13 @@ impl Snapshot {
                 self.n_old_results = 0;
                 return;
             }
-            Body::Change(Change::Noted { key, value: Some(value) }) => {
-                let value = Arc::new(value.clone());
+            Body::Change(Change::Noted { key, value }) => {
                 if key == PREPENDED {
                     self.turns.retain(|it| !it.is_leading());
-                    self.turns.splice(..0, prepended_turn(&value));
+                    self.turns.splice(..0, value.as_ref().and_then(prepended_turn));
                 }
-                self.notes.insert(key.clone(), value);
-            }
-            Body::Change(Change::Noted { key, value: None }) => {
                 self.notes.remove(key);
-                if key == PREPENDED {
-                    self.turns.retain(|it| !it.is_leading());
-                }
+                self.notes.extend(value.clone().map(|it| (key.clone(), Arc::new(it))));
             }
             Body::Change(Change::Instructions { text }) => self.instructions = text.as_deref().map(Arc::from),
             _ => {}

@@ -18,7 +18,7 @@ use tokio_postgres::{Config, IsolationLevel, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::PostgresConfig;
-use crate::failure::{Failure, Remedy};
+use crate::failure::{Failure, Remedy, unavailable};
 
 /// A pool of connections to one schema of one database.
 pub(crate) struct Database {
@@ -185,11 +185,10 @@ fn parse(url: &str, config: &PostgresConfig) -> Result<Config, StoreError> {
     let url =
         url.replace("sslmode=verify-full", "sslmode=require").replace("sslmode=verify-ca", "sslmode=require");
     // The parser's message may quote the URL, which may contain a password.
-    let mut postgres: Config = url.parse().map_err(|_| StoreError::Unavailable {
-        place: "the database".to_owned(),
-        detail:
-            "its URL can't be understood; `postgres://user:password@host:port/database?sslmode=require` can"
-                .to_owned(),
+    let mut postgres: Config = url.parse().map_err(|_| {
+        unavailable(
+            "its URL can't be understood; `postgres://user:password@host:port/database?sslmode=require` can",
+        )
     })?;
     if postgres.get_application_name().is_none() {
         postgres.application_name("contexture");

@@ -7,10 +7,10 @@ use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 
 use super::json;
-use crate::database::{Database, begin};
+use crate::database::Database;
 use crate::failure::Failure;
 use crate::log::{BaseClient, RowKey as _};
-use crate::numbers::{from_sql, to_sql};
+use crate::numbers::{number, to_sql};
 
 const BASE: &str = "\
     SELECT base, settings, documents, chunks, length, version, created, updated, last
@@ -23,11 +23,13 @@ const PUT: &str = "\
     SELECT $1, $2, $3, $4, $4 WHERE {current}
     ON CONFLICT (tenant, base) DO UPDATE SET settings = excluded.settings
     RETURNING base, settings, documents, chunks, length, version, created, updated, last";
-/// What belongs to a base, and then the base.
-const DELETE: [&str; 5] = [
-    "DELETE FROM {schema}.chunk_terms WHERE tenant = $1 AND base = $2",
-    "DELETE FROM {schema}.chunk_vectors WHERE tenant = $1 AND base = $2",
-    "DELETE FROM {schema}.chunks WHERE tenant = $1 AND base = $2",
+const REMOVE_CHUNKS: [&str; 3] = [
+    "DELETE FROM {schema}.chunk_terms WHERE tenant = $1 AND base = $2 AND no >= $3 AND no < $4",
+    "DELETE FROM {schema}.chunk_vectors WHERE tenant = $1 AND base = $2 AND no >= $3 AND no < $4",
+    "DELETE FROM {schema}.chunks WHERE tenant = $1 AND base = $2 AND no >= $3 AND no < $4",
+];
+/// What belongs to a base besides chunks, and then the base.
+const DELETE: [&str; 2] = [
     "DELETE FROM {schema}.sources WHERE tenant = $1 AND base = $2",
     "DELETE FROM {schema}.bases WHERE tenant = $1 AND base = $2",
 ];
@@ -41,18 +43,17 @@ pub(crate) struct FoundBase {
 }
 
 fn found(row: &Row) -> Result<FoundBase, Failure> {
-    let count = |column: usize| row.try_get(column).map(from_sql);
     let info = BaseInfo {
         base: BaseId::parse(row.try_get::<_, String>(0)?)?,
         settings: json(row.try_get(1)?)?,
-        documents: count(2)?,
-        chunks: count(3)?,
-        length: count(4)?,
-        version: count(5)?,
+        documents: number(row, 2)?,
+        chunks: number(row, 3)?,
+        length: number(row, 4)?,
+        version: number(row, 5)?,
         created: Timestamp(row.try_get(6)?),
         updated: Timestamp(row.try_get(7)?),
     };
-    Ok(FoundBase { info, last: count(8)? })
+    Ok(FoundBase { info, last: number(row, 8)? })
 }
 
 impl<C: GenericClient> BaseClient<'_, C> {
@@ -64,6 +65,14 @@ impl<C: GenericClient> BaseClient<'_, C> {
     /// Locks the base, which must exist, until the end of the transaction.
     pub(super) async fn locked(&self) -> Result<FoundBase, Failure> {
         self.found(&format!("{BASE} FOR UPDATE")).await
+    }
+
+    /// Removes the chunks from a number on, up to another one.
+    pub(super) async fn remove_chunks(&self, first: i64, end: i64) -> Result<(), Failure> {
+        for sql in REMOVE_CHUNKS {
+            self.query(sql, &[&first, &end]).await?;
+        }
+        Ok(())
     }
 
     async fn found(&self, sql: &str) -> Result<FoundBase, Failure> {
@@ -113,14 +122,14 @@ impl Database {
 
     pub(crate) async fn delete_base(&self, key: &BaseKey) -> Result<bool, StoreError> {
         self.run(|mut client, _| async move {
-            let transaction = begin(&mut client).await?;
-            self.check_current(&transaction).await?;
+            let transaction = self.begin_writing(&mut client).await?;
             let base = BaseClient { database: self, client: &transaction, key };
             match base.locked().await {
                 Ok(_) => {}
                 Err(Failure::Answer(StoreError::NotFound { .. })) => return Ok(false),
                 Err(err) => return Err(err),
             }
+            base.remove_chunks(0, i64::MAX).await?;
             for sql in DELETE {
                 base.query(sql, &[]).await?;
             }

@@ -12,7 +12,7 @@ use super::{json, text};
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::log::BaseClient;
-use crate::numbers::{from_sql, to_sql};
+use crate::numbers::{number, to_sql};
 
 const SOURCES_WITH: &str = "\
     SELECT id, title, origin, media_type, metadata, version, bytes, at, first, chunks
@@ -29,12 +29,8 @@ pub(super) async fn begin_reading(client: &mut Client) -> Result<Transaction<'_>
     client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true).start().await
 }
 
-fn count(row: &Row, column: usize) -> Result<u64, Failure> {
-    Ok(from_sql(row.try_get(column)?))
-}
-
 fn small(row: &Row, column: usize) -> Result<u32, Failure> {
-    Ok(u32::try_from(count(row, column)?).unwrap_or(u32::MAX))
+    Ok(u32::try_from(number(row, column)?).unwrap_or(u32::MAX))
 }
 
 fn source(row: &Row) -> Result<SourceInfo, Failure> {
@@ -46,9 +42,9 @@ fn source(row: &Row) -> Result<SourceInfo, Failure> {
         media_type: text(row.try_get(3)?)?,
         metadata: json(row.try_get(4)?)?,
         version: text(row.try_get(5)?)?,
-        bytes: count(row, 6)?,
+        bytes: number(row, 6)?,
         at: Timestamp(row.try_get(7)?),
-        first: count(row, 8)?,
+        first: number(row, 8)?,
         chunks: small(row, 9)?,
     })
 }
@@ -96,11 +92,7 @@ impl Database {
                 ChunkSelection::Numbers(nos) => nos.clone(),
                 ChunkSelection::Range { source, positions } => {
                     let found = base.sources_with(std::slice::from_ref(source)).await?;
-                    let numbers = |it: &SourceInfo| {
-                        let first = it.first;
-                        (positions.start..positions.end.min(it.chunks)).map(move |it| first + u64::from(it))
-                    };
-                    found.iter().flat_map(numbers).collect()
+                    found.iter().flat_map(|it| it.numbers(positions)).collect()
                 }
             };
             let chunks = base.chunks_with_sources(&nos).await?;
@@ -137,14 +129,14 @@ impl<C: GenericClient> BaseClient<'_, C> {
             let source =
                 source.ok_or_else(|| Failure::Damaged(format!("a chunk of a missing document `{id}`")))?;
             let chunk = StoredChunk {
-                no: count(row, 1)?,
+                no: number(row, 1)?,
                 source: id,
                 position: small(row, 2)?,
                 of: source.chunks,
                 headings: json(row.try_get(8)?)?,
                 section: small(row, 3)?,
-                bytes: count(row, 4)?..count(row, 5)?,
-                chars: count(row, 6)?..count(row, 7)?,
+                bytes: number(row, 4)?..number(row, 5)?,
+                chars: number(row, 6)?..number(row, 7)?,
                 text: text(row.try_get(9)?)?,
             };
             chunks.insert(chunk.no, (chunk, source.clone()));

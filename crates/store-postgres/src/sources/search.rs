@@ -98,16 +98,9 @@ impl IndexReader for Reader<'_> {
         let rows = self.client.query(TERMS, &[&nos]).await?;
         let text = |row: &tokio_postgres::Row| {
             let (no, position): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-            let (no, position) = (from_sql(no), from_sql(position));
-            let is_last: bool = row.try_get(2)?;
-            Ok(RankedText {
-                no,
-                parent: no.saturating_sub(position),
-                before: (position > 0).then(|| no.saturating_sub(1)),
-                after: (!is_last).then(|| no.saturating_add(1)),
-                at: Timestamp(row.try_get(3)?),
-                terms: TermVector::from_bytes(row.try_get::<_, Vec<u8>>(4)?),
-            })
+            let (is_last, at) = (row.try_get(2)?, Timestamp(row.try_get(3)?));
+            let terms = TermVector::from_bytes(row.try_get::<_, Vec<u8>>(4)?);
+            Ok(RankedText::of_chunk(from_sql(no), from_sql(position), is_last, at, terms))
         };
         rows.iter().map(text).collect()
     }

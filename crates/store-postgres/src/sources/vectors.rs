@@ -4,7 +4,7 @@ use contexture_session::sources::{ChunkNo, ChunkVector, StoredChunk};
 use contexture_session::{BaseKey, StoreError};
 
 use super::read::begin_reading;
-use crate::database::{Database, begin};
+use crate::database::Database;
 use crate::log::BaseClient;
 use crate::numbers::{from_sql, to_sql};
 
@@ -37,8 +37,7 @@ impl Database {
         let bytes = |it: &&ChunkVector| it.values.iter().map(|it| it.cast_unsigned()).collect();
         let values: &Vec<Vec<u8>> = &unique.values().map(bytes).collect();
         self.run(|mut client, _| async move {
-            let transaction = begin(&mut client).await?;
-            self.check_current(&transaction).await?;
+            let transaction = self.begin_writing(&mut client).await?;
             let base = BaseClient { database: self, client: &transaction, key };
             base.locked().await?;
             base.query(PUT, &[&model.as_bytes(), nos, values]).await?;

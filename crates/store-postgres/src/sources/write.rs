@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 
 use super::base::FoundBase;
 use super::{collection, text};
-use crate::database::{Database, begin};
+use crate::database::Database;
 use crate::failure::Failure;
 use crate::log::BaseClient;
 use crate::numbers::{from_sql, to_sql};
@@ -33,12 +33,6 @@ const ADD_TERMS: &str = "\
 const SAVE: &str = "\
     UPDATE {schema}.bases SET documents = $3, chunks = $4, length = $5, last = $6, updated = $7, version = version + 1
     WHERE tenant = $1 AND base = $2";
-/// The chunks of a document, by their numbers.
-const REMOVE: [&str; 3] = [
-    "DELETE FROM {schema}.chunk_terms WHERE tenant = $1 AND base = $2 AND no >= $3 AND no < $4",
-    "DELETE FROM {schema}.chunk_vectors WHERE tenant = $1 AND base = $2 AND no >= $3 AND no < $4",
-    "DELETE FROM {schema}.chunks WHERE tenant = $1 AND base = $2 AND no >= $3 AND no < $4",
-];
 const REMOVE_SOURCE: &str = "DELETE FROM {schema}.sources WHERE tenant = $1 AND base = $2 AND id = $3";
 
 /// Chunks of a document are sent in groups of this many.
@@ -51,8 +45,7 @@ impl Database {
         change: &SourceChange,
     ) -> Result<SourcesChanged, StoreError> {
         self.run(|mut client, _| async move {
-            let transaction = begin(&mut client).await?;
-            self.check_current(&transaction).await?;
+            let transaction = self.begin_writing(&mut client).await?;
             // The base's row is locked from here on: what is compared stays as it is until the commit.
             let client = BaseClient { database: self, client: &transaction, key };
             let mut writer = SourceWriter { base: client.locked().await?, client };
@@ -93,14 +86,9 @@ impl SourceWriter<'_> {
         let found = self.client.query(FIND, &[&id.as_str()]).await?;
         let Some(row) = found.first() else { return Ok(()) };
         let (first, chunks, length): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        for sql in REMOVE {
-            self.client.query(sql, &[&first, &(first + chunks)]).await?;
-        }
+        self.client.remove_chunks(first, first + chunks).await?;
         self.client.query(REMOVE_SOURCE, &[&id.as_str()]).await?;
-        let info = &mut self.base.info;
-        info.documents = info.documents.saturating_sub(1);
-        info.chunks = info.chunks.saturating_sub(from_sql(chunks));
-        info.length = info.length.saturating_sub(from_sql(length));
+        self.base.info.remove(from_sql(chunks), from_sql(length));
         Ok(())
     }
 
@@ -127,11 +115,7 @@ impl SourceWriter<'_> {
         for some in numbered.chunks(CHUNKS_AT_ONCE) {
             self.add_chunks(source, first, some).await?;
         }
-        let info = &mut self.base.info;
-        info.documents += 1;
-        info.chunks += count;
-        info.length += length;
-        info.updated = info.updated.max(source.info.at);
+        self.base.info.add(source);
         self.base.last += count;
         Ok(())
     }

@@ -42,7 +42,7 @@ async fn the_database_decides_as_the_model_does() {
         let guard = some_guard(random >> 33, model.fence);
         let admitted = model.admit(&log.key, &guard, now).map(|lease| {
             model = lease;
-            model.fence_of(&guard)
+            guard.fence(model.fence)
         });
         let expected = shown(admitted);
         let found = if round % 2 == 0 {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -73,10 +73,11 @@ impl Checkpoints {
         let (ask, asked) = sync_channel(1);
         let copied = Arc::new(AtomicBool::new(false));
         let done = Arc::clone(&copied);
-        let thread = std::thread::Builder::new()
-            .name("contexture-checkpoint".to_owned())
-            .spawn(move || copy_when_asked(&conn, &asked, &done))
-            .map_err(|err| place.unavailable(err))?;
+        let copy = move |()| {
+            checkpoint(&conn, "PASSIVE");
+            done.store(true, Ordering::Release);
+        };
+        let thread = place.spawn("checkpoint", move || asked.into_iter().for_each(copy))?;
         let (stage, length_when_idle, hard, busy) = (Stage::Idle, 0, HARD, place.busy);
         Ok((Checkpoints { ask, pages, copied, stage, length_when_idle, hard, page_bytes, busy }, thread))
     }
@@ -147,13 +148,6 @@ impl Checkpoints {
         self.copied.store(false, Ordering::Release);
         // A full queue means that it is about to copy anyway.
         let _ = self.ask.try_send(());
-    }
-}
-
-fn copy_when_asked(conn: &Connection, asked: &Receiver<()>, done: &AtomicBool) {
-    while asked.recv().is_ok() {
-        checkpoint(conn, "PASSIVE");
-        done.store(true, Ordering::Release);
     }
 }
 

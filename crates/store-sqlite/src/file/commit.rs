@@ -54,7 +54,7 @@ struct QueuedChange<T, F> {
 /// A change of any kind.
 pub(crate) trait Pending: Send {
     /// Makes the change and notes its outcome. An error means that the transaction must go.
-    fn make(&mut self, conn: &Connection) -> rusqlite::Result<()>;
+    fn make(&mut self, conn: &Connection) -> Result<(), Failure>;
     /// Whether its caller does not wait for the disk.
     fn is_lazy(&self) -> bool;
     /// Returns the log whose session's waiters must look again, if the change was made.
@@ -90,11 +90,10 @@ where
 }
 
 impl<T: Send, F: Fn(&Connection) -> Result<T, Failure> + Send> Pending for QueuedChange<T, F> {
-    fn make(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+    fn make(&mut self, conn: &Connection) -> Result<(), Failure> {
         self.outcome = Some(match (self.change.make)(conn) {
-            Ok(output) => Ok(output),
             Err(Failure::Refused(err)) => Err(err),
-            Err(Failure::Broken(err)) => return Err(err),
+            output => Ok(output?),
         });
         Ok(())
     }
@@ -161,6 +160,7 @@ impl File {
         mut next: impl FnMut(usize) -> Option<Box<dyn Pending>>,
     ) -> rusqlite::Result<()> {
         let is_lazy = batch.iter().all(|it| it.is_lazy());
+        // Without a transaction each change would wait for the other process again.
         let written = self.transaction(is_lazy, |conn| {
             batch.iter_mut().try_for_each(|it| it.make(conn))?;
             while let Some(mut change) = next(batch.len()) {
@@ -169,18 +169,15 @@ impl File {
                 made?;
             }
             Ok(())
-        });
-        match written {
-            Ok(()) => {}
-            // Each would wait for the other process again.
-            Err(TransactionError::NotBegun(err)) => return Err(err),
-            Err(err) => match &mut batch[..] {
-                [single] => single.fail(self.error(err)),
-                all => all.iter_mut().for_each(|it| {
-                    let written = self.transaction(it.is_lazy(), |conn| it.make(conn));
-                    written.unwrap_or_else(|err| it.fail(self.error(err)));
-                }),
-            },
+        })?;
+        let Err(failure) = written else { return Ok(()) };
+        match &mut batch[..] {
+            [single] => single.fail(self.place.failure(failure)),
+            all => all.iter_mut().for_each(|it| {
+                let written = self.transaction(it.is_lazy(), |conn| it.make(conn));
+                let written = written.unwrap_or_else(|err| Err(err.into()));
+                written.unwrap_or_else(|failure| it.fail(self.place.failure(failure)));
+            }),
         }
         Ok(())
     }
@@ -200,28 +197,24 @@ impl File {
         self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
     }
 
-    /// Makes a transaction. A lazy one is not synced: the next one that is not syncs both.
+    /// Makes a transaction. A lazy one is not synced: the next one that is not syncs both. An SQLite error means that it was
+    /// not begun, and that no change is at fault.
     fn transaction(
         &self,
         is_lazy: bool,
-        make: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-    ) -> Result<(), TransactionError> {
+        make: impl FnOnce(&Connection) -> Result<(), Failure>,
+    ) -> rusqlite::Result<Result<(), Failure>> {
         self.undo();
-        self.set_synced(!is_lazy).map_err(TransactionError::NotBegun)?;
+        self.set_synced(!is_lazy)?;
         // IMMEDIATE: what a change reads can't be outdated by another process when it writes.
-        self.step("BEGIN IMMEDIATE").map_err(TransactionError::NotBegun)?;
-        let made = self.check_version().map_err(Into::into).and_then(|()| self.make_and_commit(make));
-        made.inspect_err(|_| self.undo())
-    }
-
-    fn make_and_commit(
-        &self,
-        make: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-    ) -> Result<(), TransactionError> {
-        make(&self.conn).map_err(Failure::from)?;
-        // As late as possible: what is acknowledged was in this file.
-        self.check_identity()?;
-        Ok(self.step("COMMIT").map_err(Failure::from)?)
+        self.step("BEGIN IMMEDIATE")?;
+        let made = self.check_version().and_then(|()| {
+            make(&self.conn)?;
+            // As late as possible: what is acknowledged was in this file.
+            self.check_identity()?;
+            Ok(self.step("COMMIT")?)
+        });
+        Ok(made.inspect_err(|_| self.undo()))
     }
 
     /// Sets whether a commit waits for the disk. It can't be changed within a transaction.
@@ -252,13 +245,6 @@ impl File {
         }
     }
 
-    fn error(&self, err: TransactionError) -> StoreError {
-        match err {
-            TransactionError::NotBegun(err) => self.place.error(&err),
-            TransactionError::Failed(failure) => self.place.failure(failure),
-        }
-    }
-
     /// Ends a transaction that is still open. Some errors end it by themselves.
     fn undo(&self) {
         if !self.conn.is_autocommit() {
@@ -274,15 +260,6 @@ impl File {
     pub(crate) fn tidy(&mut self) {
         self.checkpoints.after_commit(&self.conn);
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-enum TransactionError {
-    /// Nothing was written, and no change is at fault.
-    #[error(transparent)]
-    NotBegun(rusqlite::Error),
-    #[error(transparent)]
-    Failed(#[from] Failure),
 }
 
 /// Answers a question in a transaction of its own, so that it sees a consistent file.

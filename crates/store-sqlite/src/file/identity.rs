@@ -33,13 +33,18 @@ fn file_id(_: &Metadata) -> FileId {
     FileId { device: 0, inode: 0 }
 }
 
+/// Returns the path of a file beside another one.
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
 impl Identity {
     /// Remembers the files of a store that has just been opened.
     pub(crate) fn of(path: &Path) -> Self {
-        let mut wal = path.as_os_str().to_owned();
-        wal.push("-wal");
         let marked = |path: PathBuf| Some((path.clone(), file_id(&std::fs::metadata(path).ok()?)));
-        Self { files: [path.to_owned(), wal.into()].into_iter().filter_map(marked).collect() }
+        Self { files: [path.to_owned(), with_suffix(path, "-wal")].into_iter().filter_map(marked).collect() }
     }
 
     /// Returns the path of a file that was removed or replaced.

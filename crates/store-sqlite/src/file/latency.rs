@@ -53,17 +53,13 @@ impl LatencyTracker {
         self.average.store(average - average / 8 + took / 8, Ordering::Relaxed);
     }
 
-    fn is_quick(&self) -> bool {
+    /// Whether operations were quick.
+    pub(crate) fn is_quick(&self) -> bool {
         self.average.load(Ordering::Relaxed) < QUICK
     }
 }
 
 impl Operation<'_> {
-    /// Whether operations like it were quick.
-    pub(crate) fn is_quick(&self) -> bool {
-        self.0.is_quick()
-    }
-
     /// Whether the operation is the only one and can be expected to be quick.
     pub(crate) async fn can_run_inline(&self) -> bool {
         // Lets operations that start at the same moment register first.

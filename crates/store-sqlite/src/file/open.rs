@@ -13,7 +13,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::identity::Identity;
 use crate::failure::{Failure, StorePath};
-use crate::migrate::{VERSION, check_state, migrate, read_state};
+use crate::migrate::{VERSION, migrate, read_version};
 
 /// The magic bytes of an SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -38,7 +38,7 @@ pub(crate) fn open_at(place: &StorePath, version: u32, page_bytes: u32) -> Resul
     let open = || {
         let mut conn = connect(place, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         // First of all: a file of another program stays unchanged.
-        check_state(read_state(&mut conn)?, place)?;
+        read_version(&mut conn, place)?;
         if conn.is_readonly("main").unwrap_or(true) {
             return Err(place.unavailable("the file can't be written").into());
         }
@@ -81,11 +81,8 @@ pub(crate) fn probe_file(identity: &Identity, place: &StorePath) -> Result<(), F
         }
         Err(err) => return Err(place.unavailable(err).into()),
     }
-    let conn = open_reader(place)?;
-    let version: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if version > VERSION {
-        return Err(place.newer(version, VERSION).into());
-    }
+    let mut conn = open_reader(place)?;
+    read_version(&mut conn, place)?;
     Ok(conn.query_row("SELECT count(*) FROM (SELECT 1 FROM documents LIMIT 1)", [], |_| Ok(()))?)
 }
 

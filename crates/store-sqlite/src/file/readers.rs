@@ -65,10 +65,7 @@ impl Readers {
             // One thread waits for the next question, the others for their turn to wait.
             let next = move || queries.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let answer = move || std::iter::from_fn(|| next().ok()).for_each(|query| query(&conn));
-            std::thread::Builder::new()
-                .name("contexture-read".to_owned())
-                .spawn(answer)
-                .map_err(|err| place.unavailable(err))
+            place.spawn("read", answer)
         };
         let threads = (0..count.max(1)).map(start).collect::<Result<_, _>>()?;
         Ok((readers, threads))
@@ -80,9 +77,9 @@ impl Readers {
         size: Size,
         query: impl Fn(&Connection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let operation = self.latency.begin();
+        let _operation = self.latency.begin();
         // A small one takes less than the way to another thread and back.
-        let can_run_inline = size != Size::Large && operation.is_quick();
+        let can_run_inline = size != Size::Large && self.latency.is_quick();
         let answer = match can_run_inline.then(|| self.answer_inline(size, &query)).flatten() {
             Some(answer) => answer,
             None => self.queue(size, query).await?,

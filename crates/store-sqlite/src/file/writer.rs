@@ -84,14 +84,14 @@ impl Writer {
         place: StorePath,
         waiters: Arc<Waiters>,
         checkpoints: Checkpoints,
-    ) -> std::io::Result<(Writer, JoinHandle<()>)> {
+    ) -> Result<(Writer, JoinHandle<()>), StoreError> {
         let (commands, queue) = channel();
         let is_synced = Cell::new(true);
         let file = Mutex::new(File { conn, place: place.clone(), identity, checkpoints, is_synced });
         let (held, latency) = (Mutex::default(), LatencyTracker::default());
-        let shared = Arc::new(WriterShared { file, held, latency, place, waiters });
+        let shared = Arc::new(WriterShared { file, held, latency, place: place.clone(), waiters });
         let work = WriterThread { queue, shared: Arc::clone(&shared), next: None, held_until: None };
-        let thread = std::thread::Builder::new().name("contexture-write".to_owned()).spawn(|| work.run())?;
+        let thread = place.spawn("write", || work.run())?;
         Ok((Writer { commands, shared }, thread))
     }
 
@@ -203,13 +203,6 @@ impl WriterShared {
         held.is_watched.then(|| held.since.map_or_else(Instant::now, |it| it + HOLD))
     }
 
-    /// Records how long a change took. Lazy ones say nothing about the disk.
-    fn took(&self, change: &dyn Pending, since: Instant) {
-        if !change.is_lazy() {
-            self.latency.took(since.elapsed());
-        }
-    }
-
     /// Sends the outcome of a change to its waiters. Never with the lock held: they may write next.
     fn answer(&self, change: Box<dyn Pending>) {
         if let Some(log) = change.touched() {
@@ -279,9 +272,9 @@ impl WriterThread {
         let Some(last) = batch.last() else { return };
         let is_lazy = last.is_lazy();
         file.write(&mut batch, |count| self.next_change(count - n_held, since, is_lazy));
-        // Only the duration of a single change tells whether it could run inline.
-        if let [single] = &batch[..] {
-            shared.took(&**single, since);
+        // Only the duration of a single change tells whether it could run inline. Lazy ones say nothing about the disk.
+        if batch.len() == 1 && !is_lazy {
+            shared.latency.took(since.elapsed());
         }
         drop(file);
         batch.into_iter().for_each(|it| shared.answer(it));

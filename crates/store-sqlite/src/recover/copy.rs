@@ -10,8 +10,9 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
 
 use super::walk::walk;
-use super::{Scratch, copy_store, with_suffix};
+use super::{Scratch, copy_store};
 use crate::failure::{Failure, StorePath};
+use crate::file::identity::with_suffix;
 use crate::file::open::{OLD_PAGE_BYTES, PAGE_BYTES, open_at};
 use crate::migrate::{APPLICATION_ID, VERSION};
 

@@ -41,8 +41,7 @@ pub(super) fn rebuild(conn: &Connection, lost: &mut Vec<String>) -> Result<(), F
     }
     let mut statement = conn.prepare("SELECT no, name, settings FROM bases ORDER BY no")?;
     let bases = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    for base in bases.collect::<Result<Vec<(i64, String, String)>, _>>()? {
-        let (no, name, settings) = base;
+    for (no, name, settings) in bases.collect::<Result<Vec<(i64, String, String)>, _>>()? {
         let settings: BaseSettings = serde_json::from_str(&settings).unwrap_or_default();
         let mut analyzer = Analyzer::new(settings.language);
         for source in sources(conn, no)? {

@@ -18,6 +18,7 @@ use rusqlite::Connection;
 
 use crate::SqliteStore;
 use crate::failure::{Failure, StorePath};
+use crate::file::identity::with_suffix;
 use crate::file::open::{PAGE_BYTES, open_at};
 use crate::migrate::{VERSION, migrate};
 
@@ -51,7 +52,7 @@ impl SqliteStore {
         let scratch = Scratch { path: with_suffix(into, ".damaged") };
         copy_store(damaged, &scratch.path).map_err(|err| source.unavailable(err))?;
         let old = copy::open_copy(damaged, &source.at(&scratch.path))?;
-        let recovered = fill(&old, &target);
+        let recovered = fill(&old, &target).map_err(|err| target.failure(err));
         if recovered.is_err() {
             remove_store(into);
         }
@@ -59,19 +60,15 @@ impl SqliteStore {
     }
 }
 
-fn fill(old: &Connection, place: &StorePath) -> Result<Recovered, StoreError> {
+fn fill(old: &Connection, place: &StorePath) -> Result<Recovered, Failure> {
     let version = old.pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0));
     let version = version.map_or(VERSION, |it| it.clamp(1, VERSION));
     let mut new = open_at(place, version, PAGE_BYTES)?;
-    fill_from(old, &mut new, place).map_err(|err| place.failure(err))
-}
-
-fn fill_from(old: &Connection, new: &mut Connection, place: &StorePath) -> Result<Recovered, Failure> {
     let mut recovered = Recovered::default();
     let tx = new.transaction()?;
     copy::copy_tables(old, &tx, &mut recovered.lost)?;
     tx.commit()?;
-    migrate(new, place, VERSION)?;
+    migrate(&mut new, place, VERSION)?;
     let tx = new.transaction()?;
     rebuild::rebuild(&tx, place, &mut recovered)?;
     knowledge::rebuild(&tx, &mut recovered.lost)?;
@@ -106,10 +103,4 @@ fn remove_store(path: &Path) {
         // A file that can't be removed stays; the result does not depend on it.
         let _ = std::fs::remove_file(with_suffix(path, suffix));
     }
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
 }

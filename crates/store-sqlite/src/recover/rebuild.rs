@@ -1,6 +1,6 @@
 //! Makes whole logs of the rows that were saved.
 
-use contexture_history::{Item, Seq};
+use contexture_history::Seq;
 use contexture_session::search::ranges_of;
 use contexture_session::{Append, KeyedTurn, LogKind, LogState, State, ThreadKey};
 use rusqlite::{Connection, Row, params};
@@ -20,6 +20,7 @@ struct DamagedLog {
     no: i64,
     key: ThreadKey,
     kind: LogKind,
+    /// Its end, or that of its last row.
     end: Seq,
     /// The last item that came from another thread.
     base: Seq,
@@ -67,8 +68,7 @@ pub(super) fn rebuild(
 ) -> Result<(), Failure> {
     restore_missing(conn, &mut recovered.lost)?;
     for log in logs(conn)? {
-        let end = log.end.max(last_item(conn, &log)?);
-        let rows = LogRows { conn, place, key: &log.key, log: log.no, end };
+        let rows = LogRows { conn, place, key: &log.key, log: log.no, end: log.end };
         recovered.lost.extend(match log.kind {
             LogKind::Journal => rebuild_journal(&rows)?,
             _ => rebuild_log(&rows, &log)?,
@@ -117,7 +117,9 @@ const MISSING: [[&str; 3]; 3] = [
 
 fn restore_missing(conn: &Connection, lost: &mut Vec<String>) -> rusqlite::Result<()> {
     for [find, add, told] in MISSING {
-        for no in numbers(conn, find)? {
+        let missing: Vec<i64> =
+            conn.prepare(find)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        for no in missing {
             conn.execute(add, [no])?;
             lost.push(told.replace("{no}", &no.to_string()));
         }
@@ -125,16 +127,13 @@ fn restore_missing(conn: &Connection, lost: &mut Vec<String>) -> rusqlite::Resul
     Ok(())
 }
 
-fn numbers(conn: &Connection, sql: &str) -> rusqlite::Result<Vec<i64>> {
-    conn.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
-}
-
 fn logs(conn: &Connection) -> rusqlite::Result<Vec<DamagedLog>> {
     let log = |row: &Row<'_>| {
         let base = row.get::<_, Option<i64>>(4)?.map_or(Seq(0), seq);
         Ok(DamagedLog { key: key(row)?, no: row.get(2)?, end: seq(row.get(3)?), base, kind: kind(row, 5)? })
     };
-    let sql = r#"SELECT tenant, name, no, "end", base_seq, kind FROM logs ORDER BY no"#;
+    let sql = r#"SELECT tenant, name, no, max("end", coalesce((SELECT max(first + count - 1) FROM commits WHERE log = logs.no), 0)),
+                 base_seq, kind FROM logs ORDER BY no"#;
     conn.prepare(sql)?.query_map([], log)?.collect()
 }
 
@@ -158,11 +157,6 @@ fn rebuild_log(rows: &LogRows<'_>, log: &DamagedLog) -> Result<Option<String>, F
     Ok(lost)
 }
 
-fn last_item(conn: &Connection, log: &DamagedLog) -> rusqlite::Result<Seq> {
-    let sql = "SELECT coalesce(max(first + count - 1), 0) FROM commits WHERE log = ?1";
-    conn.query_row(sql, [log.no], |row| row.get(0).map(seq))
-}
-
 const ROWS: &str = "SELECT first, count, blobs, body FROM commits WHERE log = ?1 ORDER BY first";
 
 /// Reads a log's rows as long as they follow each other and can be decoded.
@@ -172,7 +166,11 @@ fn salvage(log: &LogRows<'_>, base: Seq) -> Result<Salvage, Failure> {
     let mut salvage = Salvage::default();
     while let Some(row) = rows.next()? {
         match log.decode_row(row) {
-            Ok(items) if follows(salvage.state.end, &items) => salvage.take(&items, base),
+            Ok(items) if items.first().is_some_and(|it| it.seq == salvage.state.end.next()) => {
+                items.iter().for_each(|it| salvage.state.apply(it));
+                // The keys of copied turns belong to the thread that they were copied from.
+                salvage.keys.extend(Append::keys_of(&items).into_iter().filter(|(_, it)| it.began > base));
+            }
             Ok(_) => break,
             Err(err) => {
                 salvage.trouble = Some(err.to_string());
@@ -181,18 +179,6 @@ fn salvage(log: &LogRows<'_>, base: Seq) -> Result<Salvage, Failure> {
         }
     }
     Ok(salvage)
-}
-
-fn follows(end: Seq, items: &[Item]) -> bool {
-    items.first().is_some_and(|it| it.seq == end.next())
-}
-
-impl Salvage {
-    fn take(&mut self, items: &[Item], base: Seq) {
-        items.iter().for_each(|it| self.state.apply(it));
-        // The keys of copied turns belong to the thread that they were copied from.
-        self.keys.extend(Append::keys_of(items).into_iter().filter(|(_, it)| it.began > base));
-    }
 }
 
 fn set_state(conn: &Connection, log: &DamagedLog, state: &LogState) -> rusqlite::Result<()> {

@@ -20,19 +20,19 @@ pub(super) fn walk<E>(
     let (mut places, mut missed) = (0, None);
     let mut next = 1;
     while next <= last {
-        match walk_from(conn, &sql, &mut next, &mut take)? {
-            Step::End => break,
-            Step::Some => {
-                places += 1;
-                missed = Some(0);
-            }
+        let begin = next;
+        if walk_from(conn, &sql, &mut next, &mut take)? {
+            break;
+        }
+        if next > begin {
+            places += 1;
+            missed = Some(0);
+        } else {
             // A page that can't be read holds a run of numbers: the next one that can be is searched for.
-            Step::Nothing => {
-                places += u64::from(missed.is_none());
-                let misses = missed.unwrap_or(0);
-                next = next.saturating_add(stride(misses));
-                missed = Some(misses + 1);
-            }
+            places += u64::from(missed.is_none());
+            let misses = missed.unwrap_or(0);
+            next = next.saturating_add(stride(misses));
+            missed = Some(misses + 1);
         }
     }
     Ok(places)
@@ -46,41 +46,28 @@ fn stride(misses: u32) -> i64 {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
-    /// All rows to the end were read.
-    End,
-    /// Some rows were read, then one could not be.
-    Some,
-    /// Not even the first could be read.
-    Nothing,
-}
-
-/// Reads on from the number `next` and moves it past what was read.
+/// Reads on from the number `next` and moves it past what was read. Returns whether that was all to the end.
 fn walk_from<E>(
     conn: &Connection,
     sql: &str,
     next: &mut i64,
     take: &mut impl FnMut(&Row<'_>) -> Result<bool, E>,
-) -> Result<Step, E> {
-    let begin = *next;
-    let Ok(mut statement) = conn.prepare_cached(sql) else { return Ok(Step::Nothing) };
-    let Ok(mut rows) = statement.query([begin]) else { return Ok(Step::Nothing) };
+) -> Result<bool, E> {
+    let Ok(mut statement) = conn.prepare_cached(sql) else { return Ok(false) };
+    let Ok(mut rows) = statement.query([*next]) else { return Ok(false) };
     loop {
         let row = match rows.next() {
-            Ok(None) => return Ok(Step::End),
+            Ok(None) => return Ok(true),
             Ok(Some(row)) => row,
-            Err(_) if *next > begin => return Ok(Step::Some),
-            Err(_) => return Ok(Step::Nothing),
+            Err(_) => return Ok(false),
         };
         // A damaged tree may lead back; numbers only grow.
         match row.get::<_, i64>(0) {
             Ok(no) if no >= *next => *next = no.saturating_add(1),
-            _ if *next > begin => return Ok(Step::Some),
-            _ => return Ok(Step::Nothing),
+            _ => return Ok(false),
         }
         if !take(row)? {
-            return Ok(Step::Some);
+            return Ok(false);
         }
     }
 }

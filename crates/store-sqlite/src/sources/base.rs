@@ -6,7 +6,7 @@ use contexture_session::{BaseId, BaseKey, StoreError, Tenant};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use crate::failure::Failure;
-use crate::head::id;
+use crate::head::{id, json};
 use crate::numbers::{from_sql, to_sql};
 
 const BASE: &str =
@@ -31,16 +31,28 @@ pub(crate) const QUERIES: [&str; 2] = [BASE, BASES];
 /// The bits of a chunk's key that are its number in the base.
 const NUMBER_BITS: u32 = 40;
 
-/// A base as its row has it.
-#[derive(Clone, Debug)]
-pub(crate) struct FoundBase {
+/// A base as its row has it, within one transaction.
+#[derive(Debug)]
+pub(crate) struct BaseRows<'a> {
+    pub(crate) conn: &'a Connection,
     pub(crate) no: i64,
     pub(crate) info: BaseInfo,
     /// The number of the newest chunk there ever was.
     pub(crate) last: ChunkNo,
 }
 
-impl FoundBase {
+impl<'a> BaseRows<'a> {
+    /// Returns a base, if it exists.
+    pub(crate) fn find(conn: &'a Connection, key: &BaseKey) -> rusqlite::Result<Option<Self>> {
+        let names = [key.tenant.as_str(), key.base.as_str()];
+        conn.prepare_cached(BASE)?.query_row(names, |row| found(conn, row)).optional()
+    }
+
+    /// Returns a base that must exist.
+    pub(crate) fn existing(conn: &'a Connection, key: &BaseKey) -> Result<Self, Failure> {
+        Ok(Self::find(conn, key)?.ok_or_else(|| StoreError::no_base(&key.base))?)
+    }
+
     /// Returns the key of a chunk in the tables of all bases.
     pub(crate) fn key(&self, no: ChunkNo) -> i64 {
         self.no << NUMBER_BITS | to_sql(no.min((1 << NUMBER_BITS) - 1))
@@ -57,15 +69,11 @@ pub(crate) fn number(key: i64) -> ChunkNo {
     from_sql(key & ((1 << NUMBER_BITS) - 1))
 }
 
-fn found(row: &Row<'_>) -> rusqlite::Result<FoundBase> {
+fn found<'a>(conn: &'a Connection, row: &Row<'_>) -> rusqlite::Result<BaseRows<'a>> {
     let count = |column| row.get(column).map(from_sql);
-    let settings: String = row.get(2)?;
-    let settings = serde_json::from_str(&settings).map_err(|err| {
-        rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, Box::new(err))
-    })?;
     let info = BaseInfo {
         base: id(row, 1, BaseId::parse)?,
-        settings,
+        settings: json(row, 2)?,
         documents: count(3)?,
         chunks: count(4)?,
         length: count(5)?,
@@ -73,17 +81,7 @@ fn found(row: &Row<'_>) -> rusqlite::Result<FoundBase> {
         created: Timestamp(row.get(7)?),
         updated: Timestamp(row.get(8)?),
     };
-    Ok(FoundBase { no: row.get(0)?, info, last: count(9)? })
-}
-
-/// Returns a base, if it exists.
-pub(crate) fn find(conn: &Connection, key: &BaseKey) -> rusqlite::Result<Option<FoundBase>> {
-    conn.prepare_cached(BASE)?.query_row([key.tenant.as_str(), key.base.as_str()], found).optional()
-}
-
-/// Returns a base that must exist.
-pub(crate) fn existing(conn: &Connection, key: &BaseKey) -> Result<FoundBase, Failure> {
-    Ok(find(conn, key)?.ok_or_else(|| StoreError::no_base(&key.base))?)
+    Ok(BaseRows { conn, no: row.get(0)?, info, last: count(9)? })
 }
 
 /// Returns a part of the list of a tenant's bases.
@@ -95,8 +93,9 @@ pub(crate) fn list(
 ) -> Result<Vec<BaseInfo>, Failure> {
     let after = after.map_or("", BaseId::as_str);
     let mut statement = conn.prepare_cached(BASES)?;
-    let rows = statement.query_map(params![tenant.as_str(), after, to_sql(max as u64)], found)?;
-    Ok(rows.map(|it| it.map(|it| it.info)).collect::<Result<_, _>>()?)
+    let values = params![tenant.as_str(), after, to_sql(max as u64)];
+    let rows = statement.query_map(values, |row| Ok(found(conn, row)?.info))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Creates a base or changes its settings.
@@ -109,7 +108,7 @@ pub(crate) fn put_base(
     // It is plain data: writing it does not fail.
     let settings = serde_json::to_string(settings).unwrap_or_default();
     conn.prepare_cached(PUT)?.execute(params![key.tenant.as_str(), key.base.as_str(), settings, at.0])?;
-    Ok(existing(conn, key)?.info)
+    Ok(BaseRows::existing(conn, key)?.info)
 }
 
 /// Removes chunks by their keys.
@@ -122,7 +121,7 @@ pub(crate) fn remove_range(conn: &Connection, first: i64, end: i64) -> rusqlite:
 
 /// Deletes a base with everything in it. Returns whether it existed.
 pub(crate) fn delete_base(conn: &Connection, key: &BaseKey) -> Result<bool, Failure> {
-    let Some(base) = find(conn, key)? else { return Ok(false) };
+    let Some(base) = BaseRows::find(conn, key)? else { return Ok(false) };
     let (first, end) = base.keys();
     remove_range(conn, first, end)?;
     conn.prepare_cached("DELETE FROM sources WHERE base = ?1")?.execute([base.no])?;

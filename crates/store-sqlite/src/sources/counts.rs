@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use contexture_history::Timestamp;
 use contexture_session::rank::AnalyzerPool;
 
-use super::base::FoundBase;
+use super::base::BaseRows;
 
 /// So many counts are remembered.
 const MAX_COUNTS: usize = 100_000;
@@ -42,13 +42,13 @@ impl TermCounts {
     }
 
     /// Returns what is known of a term in this version of a base.
-    pub(crate) fn get(&self, base: &FoundBase, token: &str) -> Option<u64> {
+    pub(crate) fn get(&self, base: &BaseRows<'_>, token: &str) -> Option<u64> {
         let known = self.lock();
         let of_base = known.bases.get(&base.no).filter(|it| it.of == Some(version(base)))?;
         of_base.counts.get(token).copied()
     }
 
-    pub(crate) fn put(&self, base: &FoundBase, token: String, count: u64) {
+    pub(crate) fn put(&self, base: &BaseRows<'_>, token: String, count: u64) {
         let mut known = self.lock();
         if known.total >= MAX_COUNTS {
             *known = Known::default();
@@ -65,6 +65,6 @@ impl TermCounts {
 }
 
 /// A base that was deleted and created again is another one.
-fn version(base: &FoundBase) -> (Timestamp, u64) {
+fn version(base: &BaseRows<'_>) -> (Timestamp, u64) {
     (base.info.created, base.info.version)
 }

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_history::Timestamp;
-use contexture_session::sources::{ChunkSelection, SourceInfo, StoredChunk};
-use contexture_session::{BaseKey, SourceId};
-use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use contexture_session::SourceId;
+use contexture_session::sources::{ChunkNo, ChunkSelection, SourceInfo, StoredChunk};
+use rusqlite::{OptionalExtension as _, Row, params};
 
-use super::base::{FoundBase, existing, number};
+use super::base::{BaseRows, number};
 use crate::failure::Failure;
-use crate::head::id;
+use crate::head::{id, json};
 use crate::numbers::{from_sql, to_sql};
 
 const SOURCE: &str = "SELECT id, title, origin, media_type, metadata, version, bytes, at, first, chunks
@@ -25,12 +24,6 @@ const CHUNK: &str =
 
 #[cfg(test)]
 pub(crate) const QUERIES: [&str; 4] = [SOURCE, SOURCE_BY_NO, SOURCES, CHUNK];
-
-fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    let text = row.get_ref(column)?.as_str()?;
-    let wrong = |err| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(err));
-    serde_json::from_str(text).map_err(wrong)
-}
 
 fn source(row: &Row<'_>) -> rusqlite::Result<SourceInfo> {
     let first: i64 = row.get(8)?;
@@ -48,107 +41,85 @@ fn source(row: &Row<'_>) -> rusqlite::Result<SourceInfo> {
     })
 }
 
-/// Returns a part of the list of a base's documents.
-pub(crate) fn sources(
-    conn: &Connection,
-    key: &BaseKey,
-    after: Option<&SourceId>,
-    max: usize,
-) -> Result<Vec<SourceInfo>, Failure> {
-    let base = existing(conn, key)?;
-    let after = after.map_or("", SourceId::as_str);
-    let mut statement = conn.prepare_cached(SOURCES)?;
-    let rows = statement.query_map(params![base.no, after, to_sql(max as u64)], source)?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
-/// Returns the existing documents, which are named in order.
-pub(crate) fn sources_with(
-    conn: &Connection,
-    key: &BaseKey,
-    ids: &[SourceId],
-) -> Result<Vec<SourceInfo>, Failure> {
-    let base = existing(conn, key)?;
-    let mut found = Vec::new();
-    for id in ids.iter().collect::<BTreeSet<_>>() {
-        found.extend(find_source(conn, &base, id)?);
+impl BaseRows<'_> {
+    /// Returns a part of the list of the base's documents.
+    pub(crate) fn sources(&self, after: Option<&SourceId>, max: usize) -> Result<Vec<SourceInfo>, Failure> {
+        let after = after.map_or("", SourceId::as_str);
+        let mut statement = self.conn.prepare_cached(SOURCES)?;
+        let rows = statement.query_map(params![self.no, after, to_sql(max as u64)], source)?;
+        Ok(rows.collect::<Result<_, _>>()?)
     }
-    Ok(found)
-}
 
-fn find_source(conn: &Connection, base: &FoundBase, id: &SourceId) -> rusqlite::Result<Option<SourceInfo>> {
-    conn.prepare_cached(SOURCE)?.query_row(params![base.no, id.as_str()], source).optional()
-}
-
-/// Returns the existing chunks of a selection.
-pub(crate) fn chunks(
-    conn: &Connection,
-    key: &BaseKey,
-    selection: &ChunkSelection,
-) -> Result<Vec<StoredChunk>, Failure> {
-    let base = existing(conn, key)?;
-    let nos = match selection {
-        ChunkSelection::Numbers(nos) => {
-            let mut nos = nos.clone();
-            nos.sort_unstable();
-            nos.dedup();
-            nos
-        }
-        ChunkSelection::Range { source, positions } => {
-            let Some(source) = find_source(conn, &base, source)? else { return Ok(Vec::new()) };
-            let positions = positions.start..positions.end.min(source.chunks);
-            positions.map(|it| source.first + u64::from(it)).collect()
-        }
-    };
-    let mut reader = ChunkReader::new(conn, &base);
-    let mut chunks = Vec::new();
-    for no in nos {
-        chunks.extend(reader.chunk(no)?.map(|(chunk, _)| chunk));
+    /// Returns the existing documents, which are named in order.
+    pub(crate) fn sources_with(&self, ids: &[SourceId]) -> Result<Vec<SourceInfo>, Failure> {
+        let ids: BTreeSet<&SourceId> = ids.iter().collect();
+        let found = ids.into_iter().filter_map(|it| self.source(it).transpose());
+        Ok(found.collect::<Result<_, _>>()?)
     }
-    Ok(chunks)
+
+    fn source(&self, id: &SourceId) -> rusqlite::Result<Option<SourceInfo>> {
+        let mut statement = self.conn.prepare_cached(SOURCE)?;
+        statement.query_row(params![self.no, id.as_str()], source).optional()
+    }
+
+    /// Returns the existing chunks of a selection.
+    pub(crate) fn select(&self, selection: &ChunkSelection) -> Result<Vec<StoredChunk>, Failure> {
+        let nos = match selection {
+            ChunkSelection::Numbers(nos) => nos.iter().copied().collect(),
+            ChunkSelection::Range { source, positions } => {
+                let source = self.source(source)?;
+                source.iter().flat_map(|it| it.numbers(positions)).collect::<BTreeSet<ChunkNo>>()
+            }
+        };
+        self.chunks(nos)
+    }
+
+    /// Returns the existing chunks among these.
+    pub(crate) fn chunks(&self, nos: impl IntoIterator<Item = ChunkNo>) -> Result<Vec<StoredChunk>, Failure> {
+        let mut reader = ChunkReader::new(self);
+        let chunks = nos.into_iter().filter_map(|it| reader.chunk(it).transpose());
+        chunks.map(|it| it.map(|(chunk, _)| chunk)).collect()
+    }
 }
 
 /// Reads chunks of a base, and each of their documents once.
 pub(crate) struct ChunkReader<'a> {
-    conn: &'a Connection,
-    base: &'a FoundBase,
+    base: &'a BaseRows<'a>,
     sources: BTreeMap<i64, SourceInfo>,
 }
 
 impl<'a> ChunkReader<'a> {
-    pub(crate) fn new(conn: &'a Connection, base: &'a FoundBase) -> Self {
-        Self { conn, base, sources: BTreeMap::new() }
+    pub(crate) fn new(base: &'a BaseRows<'a>) -> Self {
+        Self { base, sources: BTreeMap::new() }
     }
 
     /// Returns a chunk with its document, if it exists.
-    pub(crate) fn chunk(&mut self, no: u64) -> Result<Option<(StoredChunk, SourceInfo)>, Failure> {
-        let mut statement = self.conn.prepare_cached(CHUNK)?;
-        let found = statement.query_row([self.base.key(no)], |row| Ok((row.get::<_, i64>(0)?, part(row)?)));
-        let Some((source, part)) = found.optional()? else { return Ok(None) };
-        let source = self.source(source)?;
-        Ok(Some((StoredChunk { source: source.id.clone(), of: source.chunks, ..part }, source)))
+    pub(crate) fn chunk(&mut self, no: ChunkNo) -> Result<Option<(StoredChunk, SourceInfo)>, Failure> {
+        let mut statement = self.base.conn.prepare_cached(CHUNK)?;
+        let mut rows = statement.query([self.base.key(no)])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let source = self.source(row.get(0)?)?;
+        Ok(Some((chunk(row, &source)?, source)))
     }
 
     fn source(&mut self, no: i64) -> rusqlite::Result<SourceInfo> {
         if let Some(known) = self.sources.get(&no) {
             return Ok(known.clone());
         }
-        let found = self.conn.prepare_cached(SOURCE_BY_NO)?.query_row([no], source)?;
+        let found = self.base.conn.prepare_cached(SOURCE_BY_NO)?.query_row([no], source)?;
         self.sources.insert(no, found.clone());
         Ok(found)
     }
 }
 
-/// Returns a chunk without what its document knows. The id is a placeholder, which the caller replaces.
-fn part(row: &Row<'_>) -> rusqlite::Result<StoredChunk> {
+fn chunk(row: &Row<'_>, source: &SourceInfo) -> rusqlite::Result<StoredChunk> {
     let count = |column| row.get(column).map(from_sql);
     let key: i64 = row.get(1)?;
-    let invalid = |err| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(err));
     Ok(StoredChunk {
         no: number(key),
-        source: SourceId::parse("-").map_err(invalid)?,
+        source: source.id.clone(),
         position: row.get(2)?,
-        of: 0,
+        of: source.chunks,
         headings: json(row, 8)?,
         section: row.get(3)?,
         bytes: count(4)?..count(5)?,

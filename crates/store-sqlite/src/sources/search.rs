@@ -3,18 +3,17 @@
 use std::collections::BTreeMap;
 
 use contexture_history::Timestamp;
-use contexture_session::BaseKey;
 use contexture_session::rank::{
     CollectionStats, IndexReader, ListKey, RankQuery, RankedText, TermVector, TextNo, rank, token,
 };
 use contexture_session::sources::{BaseHits, ChunkHit, MAX_HITS, ready};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{OptionalExtension as _, params};
 
-use super::base::{FoundBase, existing, number};
+use super::base::{BaseRows, number};
 use super::counts::{SearchCache, TermCounts};
 use super::read::ChunkReader;
 use crate::failure::Failure;
-use crate::numbers::to_sql;
+use crate::numbers::{from_sql, to_sql};
 
 const COUNT: &str = "SELECT count(*) FROM chunk_words WHERE chunk_words MATCH ?1";
 const LIST: &str = "SELECT rowid FROM chunk_words WHERE chunk_words MATCH ?1 LIMIT ?2";
@@ -24,16 +23,13 @@ const TEXT: &str = "SELECT text FROM chunks WHERE no = ?1";
 
 /// Returns what a search finds.
 pub(crate) fn search_base(
-    conn: &Connection,
+    base: &BaseRows<'_>,
     shared: &SearchCache,
-    key: &BaseKey,
     query: &RankQuery,
     max: usize,
 ) -> Result<BaseHits, Failure> {
-    let base = existing(conn, key)?;
-    let scored =
-        ready(rank(&mut Reader { conn, counts: &shared.counts, base: &base }, query, &shared.analyzers))?;
-    let mut reader = ChunkReader::new(conn, &base);
+    let scored = ready(rank(&mut Reader { counts: &shared.counts, base }, query, &shared.analyzers))?;
+    let mut reader = ChunkReader::new(base);
     let mut hits = Vec::new();
     for scored in scored.into_iter().take(max.min(MAX_HITS)) {
         if let Some((chunk, source)) = reader.chunk(scored.no)? {
@@ -45,9 +41,8 @@ pub(crate) fn search_base(
 
 /// Reads a base for a search, within one transaction.
 struct Reader<'a> {
-    conn: &'a Connection,
     counts: &'a TermCounts,
-    base: &'a FoundBase,
+    base: &'a BaseRows<'a>,
 }
 
 impl Reader<'_> {
@@ -59,15 +54,15 @@ impl Reader<'_> {
         if let Some(known) = self.counts.get(self.base, &token) {
             return Ok(known);
         }
-        let count = self.conn.prepare_cached(COUNT)?.query_row([quoted(&token)], |row| row.get(0))?;
-        let count = crate::numbers::from_sql(count);
+        let count = self.base.conn.prepare_cached(COUNT)?.query_row([quoted(&token)], |row| row.get(0))?;
+        let count = from_sql(count);
         self.counts.put(self.base, token, count);
         Ok(count)
     }
 
     fn list(&self, token: &str, max: usize) -> Result<Vec<TextNo>, Failure> {
         let read = |sql: &str, max: usize| -> rusqlite::Result<Vec<TextNo>> {
-            let mut statement = self.conn.prepare_cached(sql)?;
+            let mut statement = self.base.conn.prepare_cached(sql)?;
             let mut rows = statement.query(params![quoted(token), to_sql(max as u64)])?;
             let mut nos = Vec::new();
             while let Some(row) = rows.next()? {
@@ -102,20 +97,13 @@ impl IndexReader for Reader<'_> {
     }
 
     async fn texts(&mut self, nos: &[TextNo]) -> Result<Vec<RankedText>, Failure> {
-        let mut statement = self.conn.prepare_cached(TERMS)?;
+        let mut statement = self.base.conn.prepare_cached(TERMS)?;
         let mut texts = Vec::with_capacity(nos.len());
         for no in nos {
             let found = statement.query_row([self.base.key(*no)], |row| {
-                let (position, is_last): (i64, bool) = (row.get(0)?, row.get(1)?);
-                let position = crate::numbers::from_sql(position);
-                Ok(RankedText {
-                    no: *no,
-                    parent: no.saturating_sub(position),
-                    before: (position > 0).then(|| no - 1),
-                    after: (!is_last).then(|| no + 1),
-                    at: Timestamp(row.get(2)?),
-                    terms: TermVector::from_bytes(row.get_ref(3)?.as_blob()?),
-                })
+                let (position, is_last, at) = (from_sql(row.get(0)?), row.get(1)?, Timestamp(row.get(2)?));
+                let terms = TermVector::from_bytes(row.get_ref(3)?.as_blob()?);
+                Ok(RankedText::of_chunk(*no, position, is_last, at, terms))
             });
             texts.extend(found.optional()?);
         }
@@ -123,7 +111,7 @@ impl IndexReader for Reader<'_> {
     }
 
     async fn words(&mut self, nos: &[TextNo]) -> Result<BTreeMap<TextNo, String>, Failure> {
-        let mut statement = self.conn.prepare_cached(TEXT)?;
+        let mut statement = self.base.conn.prepare_cached(TEXT)?;
         let mut texts = BTreeMap::new();
         for no in nos {
             let found = statement.query_row([self.base.key(*no)], |row| row.get(0)).optional()?;

@@ -1,11 +1,9 @@
 //! Vectors of chunks.
 
-use contexture_session::BaseKey;
 use contexture_session::sources::{ChunkNo, ChunkVector, StoredChunk};
-use rusqlite::{Connection, params};
+use rusqlite::params;
 
-use super::base::{existing, number};
-use super::read::ChunkReader;
+use super::base::{BaseRows, number};
 use crate::failure::Failure;
 use crate::numbers::to_sql;
 
@@ -21,57 +19,44 @@ const VECTORS: &str =
 #[cfg(test)]
 pub(crate) const QUERIES: [&str; 2] = [WITHOUT, VECTORS];
 
-/// Stores vectors; those of chunks that are gone are skipped.
-pub(crate) fn put_vectors(
-    conn: &Connection,
-    key: &BaseKey,
-    model: &str,
-    vectors: &[ChunkVector],
-) -> Result<(), Failure> {
-    let base = existing(conn, key)?;
-    let mut put = conn.prepare_cached(PUT)?;
-    for ChunkVector { no, values } in vectors {
-        let bytes: Vec<u8> = values.iter().map(|it| it.cast_unsigned()).collect();
-        put.execute(params![base.key(*no), model, bytes])?;
+impl BaseRows<'_> {
+    /// Stores vectors; those of chunks that are gone are skipped.
+    pub(crate) fn put_vectors(&self, model: &str, vectors: &[ChunkVector]) -> Result<(), Failure> {
+        let mut put = self.conn.prepare_cached(PUT)?;
+        for ChunkVector { no, values } in vectors {
+            let bytes: Vec<u8> = values.iter().map(|it| it.cast_unsigned()).collect();
+            put.execute(params![self.key(*no), model, bytes])?;
+        }
+        self.conn.prepare_cached(TOUCH)?.execute([self.no])?;
+        Ok(())
     }
-    conn.prepare_cached(TOUCH)?.execute([base.no])?;
-    Ok(())
-}
 
-/// Returns chunks without a vector of a model.
-pub(crate) fn without_vector(
-    conn: &Connection,
-    key: &BaseKey,
-    model: &str,
-    after: ChunkNo,
-    max: usize,
-) -> Result<Vec<StoredChunk>, Failure> {
-    let base = existing(conn, key)?;
-    let mut statement = conn.prepare_cached(WITHOUT)?;
-    let values = params![base.key(after), base.keys().1, model, to_sql(max as u64)];
-    let keys = statement.query_map(values, |row| row.get(0))?.collect::<Result<Vec<i64>, _>>()?;
-    let mut reader = ChunkReader::new(conn, &base);
-    let mut chunks = Vec::new();
-    for key in keys {
-        chunks.extend(reader.chunk(number(key))?.map(|(chunk, _)| chunk));
+    /// Returns chunks without a vector of a model.
+    pub(crate) fn without_vector(
+        &self,
+        model: &str,
+        after: ChunkNo,
+        max: usize,
+    ) -> Result<Vec<StoredChunk>, Failure> {
+        let mut statement = self.conn.prepare_cached(WITHOUT)?;
+        let values = params![self.key(after), self.keys().1, model, to_sql(max as u64)];
+        let nos = statement.query_map(values, |row| row.get(0).map(number))?;
+        self.chunks(nos.collect::<Result<Vec<ChunkNo>, _>>()?)
     }
-    Ok(chunks)
-}
 
-/// Returns vectors of a model.
-pub(crate) fn vectors(
-    conn: &Connection,
-    key: &BaseKey,
-    model: &str,
-    after: ChunkNo,
-    max: usize,
-) -> Result<Vec<ChunkVector>, Failure> {
-    let base = existing(conn, key)?;
-    let mut statement = conn.prepare_cached(VECTORS)?;
-    let values = params![base.key(after), base.keys().1, model, to_sql(max as u64)];
-    let vectors = statement.query_map(values, |row| {
-        let values = row.get_ref(1)?.as_blob()?.iter().map(|it| it.cast_signed()).collect();
-        Ok(ChunkVector { no: number(row.get(0)?), values })
-    })?;
-    Ok(vectors.collect::<Result<_, _>>()?)
+    /// Returns vectors of a model.
+    pub(crate) fn vectors(
+        &self,
+        model: &str,
+        after: ChunkNo,
+        max: usize,
+    ) -> Result<Vec<ChunkVector>, Failure> {
+        let mut statement = self.conn.prepare_cached(VECTORS)?;
+        let values = params![self.key(after), self.keys().1, model, to_sql(max as u64)];
+        let vectors = statement.query_map(values, |row| {
+            let values = row.get_ref(1)?.as_blob()?.iter().map(|it| it.cast_signed()).collect();
+            Ok(ChunkVector { no: number(row.get(0)?), values })
+        })?;
+        Ok(vectors.collect::<Result<_, _>>()?)
+    }
 }

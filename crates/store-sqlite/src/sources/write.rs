@@ -1,12 +1,12 @@
 //! Replaces and removes documents, with their chunks and index entries.
 
 use contexture_history::Timestamp;
+use contexture_session::SourceId;
 use contexture_session::rank::IndexTerms;
 use contexture_session::sources::{NewChunk, NewSource, SourceChange, SourcesChanged};
-use contexture_session::{BaseKey, SourceId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::base::{FoundBase, existing, remove_range};
+use super::base::{BaseRows, remove_range};
 use crate::failure::Failure;
 use crate::numbers::{from_sql, to_sql};
 
@@ -25,85 +25,96 @@ const SAVE: &str =
     "UPDATE bases SET documents = ?2, chunks = ?3, length = ?4, last = ?5, version = version + 1,
     updated = ?6 WHERE no = ?1";
 
-/// Removes and adds documents, if those that the change names have the versions it expects.
-pub(crate) fn change_sources(
-    conn: &Connection,
-    key: &BaseKey,
-    change: &SourceChange,
-) -> Result<SourcesChanged, Failure> {
-    let mut base = existing(conn, key)?;
-    for expected in &change.expected {
-        expected.check(version(conn, &base, &expected.id)?.as_deref())?;
+impl BaseRows<'_> {
+    /// Removes and adds documents, if those that the change names have the versions it expects.
+    pub(crate) fn change_sources(mut self, change: &SourceChange) -> Result<SourcesChanged, Failure> {
+        for expected in &change.expected {
+            expected.check(self.version(&expected.id)?.as_deref())?;
+        }
+        let before = self.info.documents;
+        for id in &change.remove {
+            self.remove(id)?;
+        }
+        let removed = before.saturating_sub(self.info.documents);
+        for source in &change.put {
+            self.remove(&source.info.id)?;
+            self.add(source)?;
+        }
+        self.save()?;
+        Ok(SourcesChanged { removed, version: self.info.version + 1 })
     }
-    let before = base.info.documents;
-    for id in &change.remove {
-        remove(conn, &mut base, id)?;
+
+    fn version(&self, id: &SourceId) -> rusqlite::Result<Option<String>> {
+        let mut statement = self.conn.prepare_cached(VERSION)?;
+        statement.query_row(params![self.no, id.as_str()], |row| row.get(0)).optional()
     }
-    let removed = before.saturating_sub(base.info.documents);
-    for source in &change.put {
-        remove(conn, &mut base, &source.info.id)?;
-        add(conn, &mut base, source)?;
+
+    fn save(&self) -> rusqlite::Result<()> {
+        let info = &self.info;
+        let [documents, chunks, length, last] =
+            [info.documents, info.chunks, info.length, self.last].map(to_sql);
+        let values = params![self.no, documents, chunks, length, last, info.updated.0];
+        self.conn.prepare_cached(SAVE)?.execute(values).map(drop)
     }
-    save(conn, &base)?;
-    Ok(SourcesChanged { removed, version: base.info.version + 1 })
-}
 
-fn version(conn: &Connection, base: &FoundBase, id: &SourceId) -> rusqlite::Result<Option<String>> {
-    conn.prepare_cached(VERSION)?.query_row(params![base.no, id.as_str()], |row| row.get(0)).optional()
-}
-
-fn save(conn: &Connection, base: &FoundBase) -> Result<(), Failure> {
-    let info = &base.info;
-    let [documents, chunks, length, last] = [info.documents, info.chunks, info.length, base.last].map(to_sql);
-    let values = params![base.no, documents, chunks, length, last, info.updated.0];
-    conn.prepare_cached(SAVE)?.execute(values)?;
-    Ok(())
-}
-
-fn remove(conn: &Connection, base: &mut FoundBase, id: &SourceId) -> Result<(), Failure> {
-    let mut statement = conn.prepare_cached(FIND)?;
-    let found = statement.query_row(params![base.no, id.as_str()], |row| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, row.get::<_, i64>(3)?))
-    });
-    let Some((no, first, chunks, length)) = found.optional()? else { return Ok(()) };
-    remove_range(conn, first, first + chunks)?;
-    conn.prepare_cached("DELETE FROM sources WHERE no = ?1")?.execute([no])?;
-    base.info.documents = base.info.documents.saturating_sub(1);
-    base.info.chunks = base.info.chunks.saturating_sub(from_sql(chunks));
-    base.info.length = base.info.length.saturating_sub(from_sql(length));
-    Ok(())
-}
-
-fn add(conn: &Connection, base: &mut FoundBase, source: &NewSource) -> Result<(), Failure> {
-    let NewSource { info, chunks } = source;
-    let (first, count, length) = (base.key(base.last + 1), chunks.len() as u64, source.length());
-    // It is plain data: writing it does not fail.
-    let metadata = serde_json::to_string(&info.metadata).unwrap_or_default();
-    let values = params![
-        base.no,
-        info.id.as_str(),
-        info.version,
-        first,
-        to_sql(count),
-        to_sql(length),
-        to_sql(info.bytes),
-        info.at.0,
-        info.media_type,
-        info.title,
-        info.origin,
-        metadata,
-    ];
-    let no = conn.prepare_cached(ADD)?.insert(values)?;
-    for (position, chunk) in (0..).zip(chunks) {
-        let place = ChunkPlace { source: no, position, is_last: position + 1 == count, at: info.at };
-        add_chunk(conn, base.no, first + to_sql(position), &place, chunk)?;
+    fn remove(&mut self, id: &SourceId) -> rusqlite::Result<()> {
+        let mut statement = self.conn.prepare_cached(FIND)?;
+        let found = statement.query_row(params![self.no, id.as_str()], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, row.get::<_, i64>(3)?))
+        });
+        let Some((no, first, chunks, length)) = found.optional()? else { return Ok(()) };
+        remove_range(self.conn, first, first + chunks)?;
+        self.conn.prepare_cached("DELETE FROM sources WHERE no = ?1")?.execute([no])?;
+        self.info.remove(from_sql(chunks), from_sql(length));
+        Ok(())
     }
-    base.info.documents += 1;
-    base.info.chunks += count;
-    base.info.length += length;
-    base.info.updated = base.info.updated.max(info.at);
-    base.last += count;
-    Ok(())
+
+    fn add(&mut self, source: &NewSource) -> rusqlite::Result<()> {
+        let NewSource { info, chunks } = source;
+        let (first, count) = (self.key(self.last + 1), chunks.len() as u64);
+        // It is plain data: writing it does not fail.
+        let metadata = serde_json::to_string(&info.metadata).unwrap_or_default();
+        let values = params![
+            self.no,
+            info.id.as_str(),
+            info.version,
+            first,
+            to_sql(count),
+            to_sql(source.length()),
+            to_sql(info.bytes),
+            info.at.0,
+            info.media_type,
+            info.title,
+            info.origin,
+            metadata,
+        ];
+        let no = self.conn.prepare_cached(ADD)?.insert(values)?;
+        for (position, chunk) in (0..).zip(chunks) {
+            let place = ChunkPlace { source: no, position, is_last: position + 1 == count, at: info.at };
+            self.add_chunk(first + to_sql(position), &place, chunk)?;
+        }
+        self.info.add(source);
+        self.last += count;
+        Ok(())
+    }
+
+    fn add_chunk(&self, key: i64, place: &ChunkPlace, chunk: &NewChunk) -> rusqlite::Result<()> {
+        let headings = serde_json::to_string(&chunk.headings).unwrap_or_default();
+        let position = to_sql(place.position);
+        self.conn.prepare_cached(ADD_CHUNK)?.execute(params![
+            key,
+            place.source,
+            position,
+            chunk.section,
+            to_sql(chunk.bytes.start),
+            to_sql(chunk.bytes.end),
+            to_sql(chunk.chars.start),
+            to_sql(chunk.chars.end),
+            headings,
+            chunk.text,
+        ])?;
+        index_chunk(self.conn, self.no, key, place, &chunk.terms)
+    }
 }
 
 /// Where a chunk belongs.
@@ -112,30 +123,6 @@ pub(crate) struct ChunkPlace {
     pub(crate) position: u64,
     pub(crate) is_last: bool,
     pub(crate) at: Timestamp,
-}
-
-fn add_chunk(
-    conn: &Connection,
-    base: i64,
-    key: i64,
-    place: &ChunkPlace,
-    chunk: &NewChunk,
-) -> rusqlite::Result<()> {
-    let headings = serde_json::to_string(&chunk.headings).unwrap_or_default();
-    let position = to_sql(place.position);
-    conn.prepare_cached(ADD_CHUNK)?.execute(params![
-        key,
-        place.source,
-        position,
-        chunk.section,
-        to_sql(chunk.bytes.start),
-        to_sql(chunk.bytes.end),
-        to_sql(chunk.chars.start),
-        to_sql(chunk.chars.end),
-        headings,
-        chunk.text,
-    ])?;
-    index_chunk(conn, base, key, place, &chunk.terms)
 }
 
 /// Adds a chunk to the index.
