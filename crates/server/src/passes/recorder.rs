@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use super::PASSES;
 use super::elements::{KnownElements, PassContent};
-use super::stored_pass::{CallInfo, Manifest, PassRecord, ResultRecord, Wire, body_hash};
+use super::stored_pass::{CallInfo, Manifest, PassRecord, PassResult, Wire, body_hash};
 
 /// How long a call may take before it is recorded without its result.
 const SOON: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ struct State {
 struct OpenCall {
     /// Calls are counted as they are made.
     number: u64,
-    result: oneshot::Sender<ResultRecord>,
+    result: oneshot::Sender<PassResult>,
 }
 
 impl State {
@@ -138,7 +138,7 @@ impl PassRecorder {
     }
 
     /// Writes a call down, with its result if that is there soon.
-    async fn record(&self, session: &SessionKey, call: NewCall, mut result: oneshot::Receiver<ResultRecord>) {
+    async fn record(&self, session: &SessionKey, call: NewCall, mut result: oneshot::Receiver<PassResult>) {
         let (manifest, content) = (call.manifest(), PassContent::of(&call.pass));
         let (number, at) = (call.number, call.at);
         drop(call);
@@ -298,7 +298,7 @@ impl Watcher for PassRecorder {
             Ok(stop) => (serde_json::to_value(stop).unwrap_or(Value::Null), None),
             Err(code) => (Value::Null, Some(code.clone())),
         };
-        let record = ResultRecord {
+        let record = PassResult {
             took_ms: u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX),
             usage: result.usage,
             cache: result.reconciled.as_ref().and_then(|it| serde_json::to_value(it).ok()),

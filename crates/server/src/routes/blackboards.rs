@@ -32,7 +32,7 @@ use crate::http::schemas::{accepts, returns};
 use crate::{JsonResult, Problem};
 
 accepts!(BlackboardPut, BlackboardPatch);
-returns!(BlackboardPage, BlackboardView, BlackboardRecords, BlackboardRecordView);
+returns!(BlackboardPage, Blackboard, BlackboardRecords, BlackboardRecord);
 
 impl From<BoardError> for Problem {
     fn from(err: BoardError) -> Self {
@@ -114,13 +114,12 @@ pub(crate) struct RecordsQuery {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct BlackboardPage {
     /// The boards, in the order of their ids.
-    blackboards: Vec<DefinitionView>,
+    blackboards: Vec<BlackboardDefinition>,
 }
 
 /// The definition of a blackboard.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "BlackboardDefinition")]
-pub(crate) struct DefinitionView {
+pub(crate) struct BlackboardDefinition {
     /// Its id.
     id: String,
     /// Who shares it.
@@ -132,7 +131,7 @@ pub(crate) struct DefinitionView {
     schema: Value,
 }
 
-impl From<&BoardDefinition> for DefinitionView {
+impl From<&BoardDefinition> for BlackboardDefinition {
     fn from(definition: &BoardDefinition) -> Self {
         Self {
             id: definition.id().to_owned(),
@@ -145,8 +144,7 @@ impl From<&BoardDefinition> for DefinitionView {
 
 /// What a blackboard holds at a path.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Blackboard")]
-pub(crate) struct BlackboardView {
+pub(crate) struct Blackboard {
     /// The id of the board.
     id: String,
     /// The version of the board: what a write may name as the version that it expects.
@@ -159,7 +157,7 @@ pub(crate) struct BlackboardView {
     value: Value,
 }
 
-impl BlackboardView {
+impl Blackboard {
     fn of(board: &Board, state: &BoardState, path: &Pointer) -> Self {
         Self {
             id: board.definition().id().to_owned(),
@@ -237,13 +235,12 @@ pub(crate) struct BlackboardPatch {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct BlackboardRecords {
     /// The records, oldest first.
-    records: Vec<BlackboardRecordView>,
+    records: Vec<BlackboardRecord>,
 }
 
 /// What a write did.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "BlackboardRecord")]
-pub(crate) struct BlackboardRecordView {
+pub(crate) struct BlackboardRecord {
     /// The version that the write made.
     version: u64,
     /// The time of the write.
@@ -261,7 +258,7 @@ pub(crate) struct BlackboardRecordView {
     changes: Vec<Value>,
 }
 
-impl From<BoardEvent> for BlackboardRecordView {
+impl From<BoardEvent> for BlackboardRecord {
     fn from(BoardEvent { version, at, record }: BoardEvent) -> Self {
         Self {
             version,
@@ -309,24 +306,26 @@ fn pointer(path: Option<&str>) -> Result<Pointer, Problem> {
 )]
 pub(crate) async fn list(access: Access) -> Json<BlackboardPage> {
     let definitions = access.loaded().project.boards().definitions();
-    Json(BlackboardPage { blackboards: definitions.iter().map(|it| DefinitionView::from(&**it)).collect() })
+    Json(BlackboardPage {
+        blackboards: definitions.iter().map(|it| BlackboardDefinition::from(&**it)).collect(),
+    })
 }
 
 /// Read a blackboard, or a part of it.
 #[utoipa::path(
     get, path = "/v1/blackboards/{id}", operation_id = "get_blackboard", tag = "blackboards",
     params(BlackboardPath, PartQuery),
-    responses((status = 200, description = "What it holds.", body = BlackboardView), Refused, NotThere)
+    responses((status = 200, description = "What it holds.", body = Blackboard), Refused, NotThere)
 )]
 pub(crate) async fn show(
     access: Access,
     PathParam(id): PathParam<String>,
     QueryParams(query): QueryParams<PartQuery>,
-) -> JsonResult<BlackboardView> {
+) -> JsonResult<Blackboard> {
     let PartQuery { session, thread, user, path, .. } = query;
     let (board, path) =
         (found(&access, &id, OwnerQuery { session, thread, user }).await?, pointer(path.as_deref())?);
-    Ok(Json(BlackboardView::of(&board, &board.read().await?, &path)))
+    Ok(Json(Blackboard::of(&board, &board.read().await?, &path)))
 }
 
 /// Write one value to a blackboard, by the merge rule of its field.
@@ -334,7 +333,7 @@ pub(crate) async fn show(
     put, path = "/v1/blackboards/{id}", operation_id = "write_blackboard", tag = "blackboards",
     params(BlackboardPath, OwnerQuery), request_body = BlackboardPut,
     responses(
-        (status = 200, description = "What the path holds now.", body = BlackboardView),
+        (status = 200, description = "What the path holds now.", body = Blackboard),
         Refused, NotThere, Conflict, Unusable,
     )
 )]
@@ -343,12 +342,12 @@ pub(crate) async fn put(
     PathParam(id): PathParam<String>,
     QueryParams(owner): QueryParams<OwnerQuery>,
     JsonBody(body): JsonBody<BlackboardPut>,
-) -> JsonResult<BlackboardView> {
+) -> JsonResult<Blackboard> {
     let (board, path) = (found(&access, &id, owner).await?, pointer(Some(&body.path))?);
     let edit = Edit::Put { path: path.clone(), value: body.value };
     let state = write(&board, edit, body.version, body.reason).await?;
     let path = if matches!(path.split(), Some((_, "-"))) { Pointer::default() } else { path };
-    Ok(Json(BlackboardView::of(&board, &state, &path)))
+    Ok(Json(Blackboard::of(&board, &state, &path)))
 }
 
 /// Apply a JSON Patch to a blackboard, as a whole or not at all.
@@ -356,7 +355,7 @@ pub(crate) async fn put(
     patch, path = "/v1/blackboards/{id}", operation_id = "patch_blackboard", tag = "blackboards",
     params(BlackboardPath, OwnerQuery), request_body = BlackboardPatch,
     responses(
-        (status = 200, description = "What the board holds now.", body = BlackboardView),
+        (status = 200, description = "What the board holds now.", body = Blackboard),
         Refused, NotThere, Conflict, Unusable,
     )
 )]
@@ -365,10 +364,10 @@ pub(crate) async fn patch(
     PathParam(id): PathParam<String>,
     QueryParams(owner): QueryParams<OwnerQuery>,
     JsonBody(body): JsonBody<BlackboardPatch>,
-) -> JsonResult<BlackboardView> {
+) -> JsonResult<Blackboard> {
     let board = found(&access, &id, owner).await?;
     let state = write(&board, Edit::Patch(body.operations), body.version, body.reason).await?;
-    Ok(Json(BlackboardView::of(&board, &state, &Pointer::default())))
+    Ok(Json(Blackboard::of(&board, &state, &Pointer::default())))
 }
 
 /// Clear a blackboard, or a part of it.
@@ -376,7 +375,7 @@ pub(crate) async fn patch(
     delete, path = "/v1/blackboards/{id}", operation_id = "clear_blackboard", tag = "blackboards",
     params(BlackboardPath, PartQuery),
     responses(
-        (status = 200, description = "What the board holds now.", body = BlackboardView),
+        (status = 200, description = "What the board holds now.", body = Blackboard),
         Refused, NotThere, Conflict,
     )
 )]
@@ -384,11 +383,11 @@ pub(crate) async fn clear(
     access: Access,
     PathParam(id): PathParam<String>,
     QueryParams(query): QueryParams<PartQuery>,
-) -> JsonResult<BlackboardView> {
+) -> JsonResult<Blackboard> {
     let PartQuery { session, thread, user, path, version } = query;
     let board = found(&access, &id, OwnerQuery { session, thread, user }).await?;
     let state = write(&board, Edit::Clear(pointer(path.as_deref())?), version, None).await?;
-    Ok(Json(BlackboardView::of(&board, &state, &Pointer::default())))
+    Ok(Json(Blackboard::of(&board, &state, &Pointer::default())))
 }
 
 async fn write(
@@ -426,7 +425,7 @@ pub(crate) async fn records(
     get, path = "/v1/blackboards/{id}/events", operation_id = "follow_blackboard", tag = "blackboards",
     params(BlackboardPath, RecordsQuery, LastVersion),
     responses(
-        (status = 200, description = "Writes as they happen: the `data` of each frame is a `BlackboardRecord`.", body = BlackboardRecordView, content_type = "text/event-stream"),
+        (status = 200, description = "Writes as they happen: the `data` of each frame is a `BlackboardRecord`.", body = BlackboardRecord, content_type = "text/event-stream"),
         Refused, NotThere,
     )
 )]
@@ -447,7 +446,7 @@ pub(crate) async fn follow(
     let events = board.subscribe(last.or(after).unwrap_or(0));
     let frames = events.map(|it| match it {
         Ok(event) => {
-            let (version, data) = (event.version, json!(BlackboardRecordView::from(event)));
+            let (version, data) = (event.version, json!(BlackboardRecord::from(event)));
             (format!("id: {version}\nevent: blackboard.write\ndata: {data}\n\n"), false)
         }
         Err(err) => (format!("event: error\ndata: {}\n\n", json!(Problem::from(err))), true),

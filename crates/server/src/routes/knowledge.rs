@@ -31,7 +31,14 @@ use crate::http::schemas::{accepts, returns};
 use crate::{JsonResult, Problem};
 
 accepts!(NewBase, NewDocument, KnowledgeSearch);
-returns!(BaseView, BasePage, DocumentView, DocumentPage, DocumentDetails, KnowledgeHits);
+returns!(
+    BaseView,
+    KnowledgeBasePage,
+    KnowledgeDocument,
+    KnowledgeDocumentPage,
+    KnowledgeDocumentDetails,
+    KnowledgeSearchResults
+);
 
 /// How long texts beside the document itself may be, in characters.
 const MAX_LABEL: usize = 1_000;
@@ -115,8 +122,7 @@ impl BaseView {
 
 /// A page of knowledge bases.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "KnowledgeBasePage")]
-pub(crate) struct BasePage {
+pub(crate) struct KnowledgeBasePage {
     /// The bases, in the order of their names.
     bases: Vec<BaseView>,
     /// The start of the next page, if there is one.
@@ -177,8 +183,7 @@ pub(crate) struct NewDocument {
 
 /// A document of a knowledge base.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "KnowledgeDocument")]
-pub(crate) struct DocumentView {
+pub(crate) struct KnowledgeDocument {
     /// Its id in the base.
     id: String,
     /// The title.
@@ -202,7 +207,7 @@ pub(crate) struct DocumentView {
     at: String,
 }
 
-impl From<SourceInfo> for DocumentView {
+impl From<SourceInfo> for KnowledgeDocument {
     fn from(info: SourceInfo) -> Self {
         Self {
             id: info.id.to_string(),
@@ -220,10 +225,9 @@ impl From<SourceInfo> for DocumentView {
 
 /// A page of documents.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "KnowledgeDocumentPage")]
-pub(crate) struct DocumentPage {
+pub(crate) struct KnowledgeDocumentPage {
     /// The documents, in the order of their ids.
-    documents: Vec<DocumentView>,
+    documents: Vec<KnowledgeDocument>,
     /// The start of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<String>,
@@ -244,12 +248,11 @@ pub(crate) struct PassageQuery {
 
 /// A document with its text.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "KnowledgeDocumentDetails")]
-pub(crate) struct DocumentDetails {
+pub(crate) struct KnowledgeDocumentDetails {
     /// The document.
-    document: DocumentView,
+    document: KnowledgeDocument,
     /// Its chunks, in the order of the text.
-    chunks: Vec<ChunkView>,
+    chunks: Vec<KnowledgeChunk>,
     /// The `from` of the next request, if the document continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<u64>,
@@ -257,8 +260,7 @@ pub(crate) struct DocumentDetails {
 
 /// A chunk of a document.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "KnowledgeChunk")]
-pub(crate) struct ChunkView {
+pub(crate) struct KnowledgeChunk {
     /// Its number in the base. Answers cite it as `[base:chunk]`.
     chunk: String,
     /// The headings above it, outermost first.
@@ -270,7 +272,7 @@ pub(crate) struct ChunkView {
     text: String,
 }
 
-impl From<Hit> for ChunkView {
+impl From<Hit> for KnowledgeChunk {
     fn from(hit: Hit) -> Self {
         Self { chunk: hit.chunk, headings: hit.document.headings, span: hit.document.span, text: hit.text }
     }
@@ -293,10 +295,9 @@ pub(crate) struct KnowledgeSearch {
 
 /// What a search found.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "KnowledgeSearchResults")]
-pub(crate) struct KnowledgeHits {
+pub(crate) struct KnowledgeSearchResults {
     /// The hits, best first.
-    hits: Vec<HitView>,
+    hits: Vec<KnowledgeHit>,
     /// What is worth knowing about them, such as how many were below the score.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
@@ -304,8 +305,7 @@ pub(crate) struct KnowledgeHits {
 
 /// A chunk that was found.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "KnowledgeHit")]
-pub(crate) struct HitView {
+pub(crate) struct KnowledgeHit {
     /// The score: from 0 to 1, unless the base is in a search engine with a scale of its own.
     score: f64,
     /// What each signal added to the score, such as `lexical`.
@@ -321,10 +321,10 @@ pub(crate) struct HitView {
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
     #[serde(flatten)]
-    chunk: ChunkView,
+    chunk: KnowledgeChunk,
 }
 
-impl From<Hit> for HitView {
+impl From<Hit> for KnowledgeHit {
     fn from(hit: Hit) -> Self {
         let shares = hit.shares.iter().map(|(signal, share)| (signal.as_str().to_owned(), *share));
         let document = hit.document.clone();
@@ -402,9 +402,12 @@ fn no_document(id: &SourceId) -> Problem {
 /// List the knowledge bases: the tenant's own, and the folders of the project.
 #[utoipa::path(
     get, path = "/v1/knowledge", operation_id = "list_knowledge_bases", tag = "knowledge", params(BasesQuery),
-    responses((status = 200, description = "A page of bases.", body = BasePage), Refused)
+    responses((status = 200, description = "A page of bases.", body = KnowledgeBasePage), Refused)
 )]
-pub(crate) async fn list(access: Access, QueryParams(page): QueryParams<BasesQuery>) -> JsonResult<BasePage> {
+pub(crate) async fn list(
+    access: Access,
+    QueryParams(page): QueryParams<BasesQuery>,
+) -> JsonResult<KnowledgeBasePage> {
     let limit = limited(page.limit, 100, 1000)?;
     let after = page.after.map(BaseId::parse).transpose()?;
     let store = Arc::clone(&access.sources);
@@ -424,7 +427,7 @@ pub(crate) async fn list(access: Access, QueryParams(page): QueryParams<BasesQue
     }
     let bases: Vec<BaseView> = views.into_values().take(limit).collect();
     let after = bases.last().filter(|_| bases.len() == limit).map(|it| it.base.clone());
-    Ok(Json(BasePage { bases, after }))
+    Ok(Json(KnowledgeBasePage { bases, after }))
 }
 
 /// Create a knowledge base, or change its settings.
@@ -476,20 +479,23 @@ pub(crate) async fn delete(access: Access, PathParam(id): PathParam<BaseId>) -> 
 #[utoipa::path(
     get, path = "/v1/knowledge/{base}/documents", operation_id = "list_knowledge_documents", tag = "knowledge",
     params(BasePath, DocumentsQuery),
-    responses((status = 200, description = "A page of documents.", body = DocumentPage), Refused, NotThere, Failed)
+    responses((status = 200, description = "A page of documents.", body = KnowledgeDocumentPage), Refused, NotThere, Failed)
 )]
 pub(crate) async fn documents(
     access: Access,
     PathParam(id): PathParam<BaseId>,
     QueryParams(page): QueryParams<DocumentsQuery>,
-) -> JsonResult<DocumentPage> {
+) -> JsonResult<KnowledgeDocumentPage> {
     let limit = limited(page.limit, 100, 1000)?;
     let after = page.after.map(SourceId::parse).transpose()?;
     let found = Found::of(&access, &id)?;
     found.info().await?;
     let sources = found.store.sources(found.key, after, limit).await?;
     let after = sources.last().filter(|_| sources.len() == limit).map(|it| it.id.to_string());
-    Ok(Json(DocumentPage { documents: sources.into_iter().map(DocumentView::from).collect(), after }))
+    Ok(Json(KnowledgeDocumentPage {
+        documents: sources.into_iter().map(KnowledgeDocument::from).collect(),
+        after,
+    }))
 }
 
 /// Add a document to a knowledge base, or replace the one with the same id.
@@ -497,7 +503,7 @@ pub(crate) async fn documents(
     post, path = "/v1/knowledge/{base}/documents", operation_id = "add_knowledge_document", tag = "knowledge",
     params(BasePath), request_body = NewDocument,
     responses(
-        (status = 201, body = DocumentView, description = "The document. It can be found from now on.", headers(("Location" = String, description = "Where it is."))),
+        (status = 201, body = KnowledgeDocument, description = "The document. It can be found from now on.", headers(("Location" = String, description = "Where it is."))),
         Refused, NotThere, Conflict, Unusable,
     )
 )]
@@ -521,7 +527,7 @@ pub(crate) async fn add(
     let done = tokio::task::spawn_blocking(work).await;
     let source = done.map_err(|err| Problem::new(ErrorCode::Panicked, err.to_string()))??;
     access.bases.want_vectors(found.key.clone());
-    let view = DocumentView::from(found.document(&source).await?);
+    let view = KnowledgeDocument::from(found.document(&source).await?);
     let location = format!("/v1/knowledge/{}/documents/{}", segment(id.as_str()), segment(&view.id));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(view)))
 }
@@ -583,13 +589,13 @@ fn within(name: &str, text: Option<&str>, most: usize) -> Result<(), Problem> {
 #[utoipa::path(
     get, path = "/v1/knowledge/{base}/documents/{id}", operation_id = "show_knowledge_document", tag = "knowledge",
     params(BasePath, KnowledgeDocumentPath, PassageQuery),
-    responses((status = 200, description = "The document.", body = DocumentDetails), Refused, NotThere, Failed)
+    responses((status = 200, description = "The document.", body = KnowledgeDocumentDetails), Refused, NotThere, Failed)
 )]
 pub(crate) async fn document_details(
     access: Access,
     PathParams(base, id): PathParams<BaseId, SourceId>,
     QueryParams(range): QueryParams<PassageQuery>,
-) -> JsonResult<DocumentDetails> {
+) -> JsonResult<KnowledgeDocumentDetails> {
     let max = range.max.unwrap_or(DEFAULT_CHARS);
     if !(1..=MAX_CHARS).contains(&max) {
         let text = format!("`max` is {max}; it goes from 1 to {MAX_CHARS}");
@@ -600,8 +606,8 @@ pub(crate) async fn document_details(
     let retriever = found.base.retriever(&access.caller.tenant).await?;
     let range = ReadRange { from: Some(range.from.unwrap_or(0)), max };
     let passage = retriever.read(ReadTarget::Document(id.to_string()), range).await?;
-    let chunks = passage.hits.into_iter().map(ChunkView::from).collect();
-    Ok(Json(DocumentDetails { document, chunks, next: passage.next }))
+    let chunks = passage.hits.into_iter().map(KnowledgeChunk::from).collect();
+    Ok(Json(KnowledgeDocumentDetails { document, chunks, next: passage.next }))
 }
 
 /// Remove a document.
@@ -625,19 +631,19 @@ pub(crate) async fn delete_document(
 #[utoipa::path(
     post, path = "/v1/knowledge/{base}/search", operation_id = "search_knowledge", tag = "knowledge", params(BasePath),
     request_body = KnowledgeSearch,
-    responses((status = 200, description = "What was found.", body = KnowledgeHits), Refused, NotThere, Unusable, Failed)
+    responses((status = 200, description = "What was found.", body = KnowledgeSearchResults), Refused, NotThere, Unusable, Failed)
 )]
 pub(crate) async fn search(
     access: Access,
     PathParam(id): PathParam<BaseId>,
     JsonBody(search): JsonBody<KnowledgeSearch>,
-) -> JsonResult<KnowledgeHits> {
+) -> JsonResult<KnowledgeSearchResults> {
     let query = query(&access, search)?;
     let base = access.loaded().project.base(&id);
     let retriever = base.retriever(&access.caller.tenant).await?;
     let found = retriever.retrieve(query).await?;
     let notes = found.notes.iter().map(ToString::to_string).collect();
-    Ok(Json(KnowledgeHits { hits: found.hits.into_iter().map(HitView::from).collect(), notes }))
+    Ok(Json(KnowledgeSearchResults { hits: found.hits.into_iter().map(KnowledgeHit::from).collect(), notes }))
 }
 
 fn query(access: &Access, search: KnowledgeSearch) -> Result<Query, Problem> {

@@ -12,7 +12,7 @@ use utoipa::openapi::OpenApi as Document;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use super::chat::ErrorDocument;
+use super::chat::ChatError;
 use super::run_events::RunEventFrame;
 use super::streams;
 use crate::Problem;
@@ -44,7 +44,7 @@ use crate::http::schemas;
         (name = "chat", description = "OpenAI's Chat Completions, for clients that speak nothing else."),
         (name = "operations", description = "For operators of the server."),
     ),
-    components(schemas(Problem, ErrorDocument, RunEventFrame)),
+    components(schemas(Problem, ChatError, RunEventFrame)),
     modifiers(&Keys),
     security((), ("key" = [])),
 )]

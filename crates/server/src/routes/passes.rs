@@ -20,10 +20,10 @@ use crate::http::input::{PathParam, PathParams, QueryParams};
 use crate::http::params::{PassPath, PassesPath, SessionPath};
 use crate::http::refusals::{Expired, Failed, NotThere, Refused, Unusable};
 use crate::http::schemas::returns;
-use crate::passes::{CallInfo, PassId, PassReader, ResultRecord, StoredPass, answer};
+use crate::passes::{CallInfo, PassId, PassReader, PassResult, StoredPass, answer};
 use crate::{JsonResult, Problem};
 
-returns!(PassPage, PassWhole, Replayed, PassDiffBody = PassDiff);
+returns!(PassPage, PassDetails, ReplayedPass, PassDiffBody = PassDiff);
 
 /// A pass in a list.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -42,7 +42,7 @@ pub(crate) struct PassView {
     forgotten: Option<String>,
     /// The result of the call, once it is known: `took_ms`, `usage`, `cache`, `stop` or `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<ResultRecord>,
+    result: Option<PassResult>,
 }
 
 impl From<&StoredPass> for PassView {
@@ -99,8 +99,7 @@ pub(crate) async fn list(
 
 /// A pass with everything in it.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "PassDetails")]
-pub(crate) struct PassWhole {
+pub(crate) struct PassDetails {
     #[serde(flatten)]
     view: PassView,
     /// The request that was sent.
@@ -118,9 +117,9 @@ pub(crate) struct PassWhole {
 /// Show what a model saw and why, and what it answered.
 #[utoipa::path(
     get, path = "/v1/passes/{id}", operation_id = "show_pass", tag = "passes", params(PassPath),
-    responses((status = 200, description = "The pass.", body = PassWhole), Refused, NotThere, Expired)
+    responses((status = 200, description = "The pass.", body = PassDetails), Refused, NotThere, Expired)
 )]
-pub(crate) async fn show(access: Access, PathParam(id): PathParam<PassId>) -> JsonResult<PassWhole> {
+pub(crate) async fn show(access: Access, PathParam(id): PathParam<PassId>) -> JsonResult<PassDetails> {
     let stored_pass = load_pass(&access, &id).await?;
     let view = PassView::from(&stored_pass);
     let message = answer(&access.sessions, &stored_pass).await?;
@@ -128,7 +127,7 @@ pub(crate) async fn show(access: Access, PathParam(id): PathParam<PassId>) -> Js
     let answer = answer.map(|(message, it)| json!({"message": message, "stop": it.stop, "usage": it.usage}));
     let mut document = stored_pass.manifest.document;
     let (request, explanation) = (document["request"].take(), document["explanation"].take());
-    Ok(Json(PassWhole { view, request, answer, explanation }))
+    Ok(Json(PassDetails { view, request, answer, explanation }))
 }
 
 async fn load_pass(access: &Access, id: &PassId) -> Result<StoredPass, Problem> {
@@ -164,8 +163,7 @@ pub(crate) async fn body(
 
 /// The model's answer to a pass that was sent again.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ReplayedPass")]
-pub(crate) struct Replayed {
+pub(crate) struct ReplayedPass {
     /// The pass.
     pass: String,
     /// The hash of the request.
@@ -179,11 +177,11 @@ pub(crate) struct Replayed {
 #[utoipa::path(
     post, path = "/v1/passes/{id}/replay", operation_id = "replay_pass", tag = "passes", params(PassPath),
     responses(
-        (status = 200, description = "The answer.", body = Replayed),
+        (status = 200, description = "The answer.", body = ReplayedPass),
         Refused, NotThere, Expired, Unusable, Failed,
     )
 )]
-pub(crate) async fn replay(access: Access, PathParam(id): PathParam<PassId>) -> JsonResult<Replayed> {
+pub(crate) async fn replay(access: Access, PathParam(id): PathParam<PassId>) -> JsonResult<ReplayedPass> {
     let stored_pass = load_pass(&access, &id).await?;
     stored_pass.check_whole()?;
     if stored_pass.manifest.wire.is_some() {
@@ -197,7 +195,7 @@ pub(crate) async fn replay(access: Access, PathParam(id): PathParam<PassId>) -> 
         if let Delta::Done(answer) = delta? {
             let (message, stop) = (json!(answer.message), json!(answer.stop));
             let answer = json!({"message": message, "stop": stop, "usage": answer.usage});
-            return Ok(Json(Replayed {
+            return Ok(Json(ReplayedPass {
                 pass: id.to_string(),
                 fingerprint: stored_pass.manifest.call.fingerprint,
                 answer,

@@ -24,7 +24,7 @@ use crate::http::refusals::{Conflict, Form, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
 use crate::{JsonResult, Problem};
 
-accepts!(NewRun, NewAnswer);
+accepts!(NewRun, WaitAnswer);
 returns!(RunBody = RunInfo, RunPageBody = RunPage, RunStatusBody = RunStatus);
 
 /// How long the id of a wait may be, in bytes: longer than that of any node.
@@ -212,21 +212,20 @@ async fn driven(
 /// An answer.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "WaitAnswer")]
-pub(crate) struct NewAnswer {
+pub(crate) struct WaitAnswer {
     /// The answer, which must fit the wait's schema.
     value: Value,
 }
 
 /// Answer what a run waits for, once. The run continues, on any instance.
 #[utoipa::path(
-    post, path = "/v1/runs/{id}/waits/{wait}", operation_id = "answer_wait", tag = "flows", params(RunPath, WaitPath), request_body = NewAnswer,
+    post, path = "/v1/runs/{id}/waits/{wait}", operation_id = "answer_wait", tag = "flows", params(RunPath, WaitPath), request_body = WaitAnswer,
     responses((status = 202, description = "The answer is on record.", body = RunBody), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn answer(
     access: Access,
     PathParams(run, wait): PathParams<RunId, String>,
-    JsonBody(answer): JsonBody<NewAnswer>,
+    JsonBody(answer): JsonBody<WaitAnswer>,
 ) -> Result<(StatusCode, Json<RunInfo>), Problem> {
     if wait.len() > MAX_WAIT || wait.chars().any(char::is_control) {
         let text = format!("`{}` is not the id of a wait", shown(&wait));

@@ -21,7 +21,7 @@ use crate::http::schemas::{accepts, returns};
 use crate::{JsonResult, Problem};
 
 accepts!(NewSession);
-returns!(SessionView, SessionPage, ThreadView, Items);
+returns!(SessionView, SessionPage, ThreadView, ItemPage);
 
 /// How long a label may be, in characters.
 const MAX_LABEL: usize = 1000;
@@ -286,8 +286,7 @@ impl From<&Turn> for HistoryTurn {
 
 /// Items of a thread.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ItemPage")]
-pub(crate) struct Items {
+pub(crate) struct ItemPage {
     /// The thread.
     thread: String,
     /// The items, oldest first; in the view `history` the turns, each with its messages.
@@ -300,13 +299,13 @@ pub(crate) struct Items {
 /// Read a thread: what people see, what the model reads, or everything.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/items", operation_id = "list_items", tag = "sessions", params(SessionPath, ItemsQuery),
-    responses((status = 200, description = "The items.", body = Items), Refused, NotThere, Unusable)
+    responses((status = 200, description = "The items.", body = ItemPage), Refused, NotThere, Unusable)
 )]
 pub(crate) async fn items(
     access: Access,
     PathParam(id): PathParam<SessionId>,
     QueryParams(query): QueryParams<ItemsQuery>,
-) -> JsonResult<Items> {
+) -> JsonResult<ItemPage> {
     let n = limited(query.limit, 100, 10_000)?;
     let thread = access.thread(&id, query.thread).await?;
     let wrong = |code: ErrorCode, text: &str| Err(Problem::new(code, text));
@@ -342,7 +341,7 @@ pub(crate) async fn items(
             (documents(&thread, items), before.map(|it| it.0))
         }
     };
-    Ok(Json(Items { thread: thread.id().to_string(), items, before }))
+    Ok(Json(ItemPage { thread: thread.id().to_string(), items, before }))
 }
 
 fn documents(thread: &Thread, items: Vec<Item>) -> Vec<ItemOrTurn> {

@@ -22,8 +22,8 @@ use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
 use crate::{JsonResult, Problem};
 
-accepts!(NewThread, NewMessages, NewEvent, Instructions, Model);
-returns!(ThreadList, Stands);
+accepts!(NewThread, NewMessages, NewSystemEvent, NewInstructions, NewModel);
+returns!(ThreadList, ThreadState);
 
 /// A new isolated thread.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -213,8 +213,7 @@ impl NewMessage {
 
 /// The state of a thread after a change.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ThreadState")]
-pub(crate) struct Stands {
+pub(crate) struct ThreadState {
     /// The thread.
     thread: String,
     /// The position of its newest item.
@@ -223,7 +222,7 @@ pub(crate) struct Stands {
     turn: String,
 }
 
-impl Stands {
+impl ThreadState {
     fn of(thread: &Thread) -> Json<Self> {
         let snapshot = thread.get();
         let state = snapshot.state();
@@ -235,13 +234,13 @@ impl Stands {
 /// often they are sent.
 #[utoipa::path(
     post, path = "/v1/threads/{id}/messages", operation_id = "append_messages", tag = "threads", params(ThreadPath, Repeatable), request_body = NewMessages,
-    responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
+    responses((status = 200, description = "Where the thread stands now.", body = ThreadState), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn append(
     NamedThread { thread, .. }: NamedThread,
     headers: HeaderMap,
     JsonBody(new): JsonBody<NewMessages>,
-) -> JsonResult<Stands> {
+) -> JsonResult<ThreadState> {
     let key = idempotency_key(&headers)?;
     let default = new.visibility;
     let items = new.messages.into_iter().map(|it| it.item(default)).collect::<Result<Vec<_>, _>>()?;
@@ -252,19 +251,18 @@ pub(crate) async fn append(
 }
 
 /// Appends items, once if they have a key.
-async fn add(thread: &Thread, key: Option<String>, items: Vec<NewItem>) -> JsonResult<Stands> {
+async fn add(thread: &Thread, key: Option<String>, items: Vec<NewItem>) -> JsonResult<ThreadState> {
     match key {
         Some(key) => thread.add_items_once(&key, items).await.map(|_| ())?,
         None => thread.add(items).await.map(|_| ())?,
     }
-    Ok(Stands::of(thread))
+    Ok(ThreadState::of(thread))
 }
 
 /// A system event.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "NewSystemEvent")]
-pub(crate) struct NewEvent {
+pub(crate) struct NewSystemEvent {
     /// Its name, such as `deploy.finished`. `artifact`, `compaction`, `memory` and
     /// names that continue one of them with a dot are the engine's.
     #[schemars(
@@ -290,14 +288,14 @@ pub(crate) struct NewEvent {
 /// Append a system event to a thread: a durable fact, which the model reads at its position. A suspended turn goes on
 /// waiting. With an `Idempotency-Key` the event is appended once, however often it is sent.
 #[utoipa::path(
-    post, path = "/v1/threads/{id}/events", operation_id = "append_event", tag = "threads", params(ThreadPath, Repeatable), request_body = NewEvent,
-    responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
+    post, path = "/v1/threads/{id}/events", operation_id = "append_event", tag = "threads", params(ThreadPath, Repeatable), request_body = NewSystemEvent,
+    responses((status = 200, description = "Where the thread stands now.", body = ThreadState), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn tell(
     NamedThread { thread, .. }: NamedThread,
     headers: HeaderMap,
-    JsonBody(new): JsonBody<NewEvent>,
-) -> JsonResult<Stands> {
+    JsonBody(new): JsonBody<NewSystemEvent>,
+) -> JsonResult<ThreadState> {
     let key = idempotency_key(&headers)?;
     let event = SystemEvent::from_outside(new.name, new.text, new.data)
         .map_err(|err| Problem::in_body(err.field(), err.to_string()))?;
@@ -312,8 +310,7 @@ pub(crate) async fn tell(
 /// Instructions to set.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "NewInstructions")]
-pub(crate) struct Instructions {
+pub(crate) struct NewInstructions {
     /// The text; null takes the instructions away.
     // It may be null but not missing: an empty body must not remove anything.
     #[serde(deserialize_with = "Option::deserialize")]
@@ -327,22 +324,21 @@ fn text_or_null(generator: &mut SchemaGenerator) -> Schema {
 
 /// Set the instructions of a thread.
 #[utoipa::path(
-    put, path = "/v1/threads/{id}/instructions", operation_id = "set_instructions", tag = "threads", params(ThreadPath), request_body = Instructions,
-    responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
+    put, path = "/v1/threads/{id}/instructions", operation_id = "set_instructions", tag = "threads", params(ThreadPath), request_body = NewInstructions,
+    responses((status = 200, description = "Where the thread stands now.", body = ThreadState), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn instruct(
     NamedThread { thread, .. }: NamedThread,
-    JsonBody(new): JsonBody<Instructions>,
-) -> JsonResult<Stands> {
+    JsonBody(new): JsonBody<NewInstructions>,
+) -> JsonResult<ThreadState> {
     thread.set_system_instructions(new.text.as_deref()).await?;
-    Ok(Stands::of(&thread))
+    Ok(ThreadState::of(&thread))
 }
 
 /// A model to choose.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "NewModel")]
-pub(crate) struct Model {
+pub(crate) struct NewModel {
     /// `provider/model`.
     #[schemars(regex(pattern = "^[^/]+/(.|\n)+$"), example = "openai/gpt-5-mini")]
     model: String,
@@ -350,34 +346,34 @@ pub(crate) struct Model {
 
 /// Choose the model of a thread.
 #[utoipa::path(
-    put, path = "/v1/threads/{id}/model", operation_id = "set_model", tag = "threads", params(ThreadPath), request_body = Model,
-    responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
+    put, path = "/v1/threads/{id}/model", operation_id = "set_model", tag = "threads", params(ThreadPath), request_body = NewModel,
+    responses((status = 200, description = "Where the thread stands now.", body = ThreadState), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn choose(
     NamedThread { thread, .. }: NamedThread,
-    JsonBody(new): JsonBody<Model>,
-) -> JsonResult<Stands> {
+    JsonBody(new): JsonBody<NewModel>,
+) -> JsonResult<ThreadState> {
     let ModelChoice { provider, model } = model_choice(&new.model)?;
     thread.set_provider_model(&provider, &model).await?;
-    Ok(Stands::of(&thread))
+    Ok(ThreadState::of(&thread))
 }
 
 /// Start a new history for a thread. Nothing is removed.
 #[utoipa::path(
     post, path = "/v1/threads/{id}/reset", operation_id = "reset_thread", tag = "threads", params(ThreadPath),
-    responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict)
+    responses((status = 200, description = "Where the thread stands now.", body = ThreadState), Refused, NotThere, Conflict)
 )]
-pub(crate) async fn reset(NamedThread { thread, .. }: NamedThread) -> JsonResult<Stands> {
+pub(crate) async fn reset(NamedThread { thread, .. }: NamedThread) -> JsonResult<ThreadState> {
     thread.reset_history().await?;
-    Ok(Stands::of(&thread))
+    Ok(ThreadState::of(&thread))
 }
 
 /// Evaluate the frozen prefix of a thread again at its next turn.
 #[utoipa::path(
     post, path = "/v1/threads/{id}/refresh", operation_id = "refresh_thread", tag = "threads", params(ThreadPath),
-    responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict)
+    responses((status = 200, description = "Where the thread stands now.", body = ThreadState), Refused, NotThere, Conflict)
 )]
-pub(crate) async fn refresh(NamedThread { access, thread }: NamedThread) -> JsonResult<Stands> {
+pub(crate) async fn refresh(NamedThread { access, thread }: NamedThread) -> JsonResult<ThreadState> {
     access.loaded().agent.refresh(&thread).await?;
-    Ok(Stands::of(&thread))
+    Ok(ThreadState::of(&thread))
 }
