@@ -3,7 +3,7 @@
 //! A call and its result are one record. If the answer takes its time, the call is recorded first, so that a crash does
 //! not lose it, and its result follows in a record of its own.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -56,32 +56,30 @@ struct State {
     known: HashMap<SessionKey, Arc<tokio::sync::Mutex<KnownElements>>>,
     n_known: usize,
     n_calls: u64,
-    /// The calls that are being made: each waits for its result.
-    open: HashMap<(ThreadKey, String), OpenCall>,
-    /// The calls of a session that are over and not written yet.
-    unwritten: HashMap<SessionKey, BTreeSet<u64>>,
+    /// The calls that are not written yet. They are counted as they are made.
+    calls: BTreeMap<(SessionKey, u64), UnwrittenCall>,
 }
 
 #[derive(Debug)]
-struct OpenCall {
-    /// Calls are counted as they are made.
-    number: u64,
-    result: oneshot::Sender<PassResult>,
+struct UnwrittenCall {
+    thread: ThreadId,
+    turn: TurnNo,
+    /// Where its result goes; nothing once the call is over.
+    result: Option<oneshot::Sender<PassResult>>,
 }
 
 impl State {
     /// Returns whether a call that was made before this one is over and not written yet.
     fn is_behind(&self, session: &SessionKey, number: u64) -> bool {
-        let first = self.unwritten.get(session).and_then(BTreeSet::first);
-        first.is_some_and(|it| *it < number)
+        let mut before = self.calls.range((session.clone(), 0)..(session.clone(), number));
+        before.any(|(_, it)| it.result.is_none())
     }
 
-    fn set_written(&mut self, session: &SessionKey, number: u64) {
-        let Some(numbers) = self.unwritten.get_mut(session) else { return };
-        numbers.remove(&number);
-        if numbers.is_empty() {
-            self.unwritten.remove(session);
-        }
+    /// Marks the call that a turn is making as over. Returns where its result goes.
+    fn end_call(&mut self, session: &SessionKey, call: &Calling<'_>) -> Option<oneshot::Sender<PassResult>> {
+        let of_session = self.calls.range_mut((session.clone(), 0)..=(session.clone(), u64::MAX));
+        let mut of_turn = of_session.filter(|(_, it)| (&it.thread, it.turn) == (call.thread.id(), call.turn));
+        of_turn.find_map(|(_, it)| it.result.take())
     }
 }
 
@@ -205,7 +203,7 @@ struct WrittenGuard {
 
 impl Drop for WrittenGuard {
     fn drop(&mut self) {
-        self.recorder.state().set_written(&self.session, self.number);
+        self.recorder.state().calls.remove(&(self.session.clone(), self.number));
         self.recorder.0.written.notify_waiters();
     }
 }
@@ -269,21 +267,17 @@ fn session_of(thread: &ThreadKey) -> Option<SessionKey> {
     (thread.tenant != unkept_tenant()).then(|| thread.session())
 }
 
-fn place_of(call: &Calling<'_>) -> (ThreadKey, String) {
-    (call.thread.key().clone(), call.turn.to_string())
-}
-
 impl Watcher for PassRecorder {
     fn calling(&self, call: &Calling<'_>) {
         let Some(session) = session_of(call.thread.key()) else { return };
         let (sender, result) = oneshot::channel();
         let mut state = self.state();
-        if state.open.len() == state.open.capacity() {
-            state.open.retain(|_, it| !it.result.is_closed());
-        }
+        // A turn that is resumed has no result for the call that it made before.
+        drop(state.end_call(&session, call));
         state.n_calls += 1;
         let number = state.n_calls;
-        state.open.insert(place_of(call), OpenCall { number, result: sender });
+        let (thread, turn) = (call.thread.id().clone(), call.turn);
+        state.calls.insert((session.clone(), number), UnwrittenCall { thread, turn, result: Some(sender) });
         drop(state);
         let (recorder, call) = (self.clone(), NewCall::new(number, self.0.time.now(), call));
         self.0.tasks.spawn(async move {
@@ -305,12 +299,9 @@ impl Watcher for PassRecorder {
             stop,
             error,
         };
-        let mut state = self.state();
-        let Some(OpenCall { number, result }) = state.open.remove(&place_of(call)) else { return };
-        state.unwritten.entry(session.clone()).or_default().insert(number);
-        if result.send(record).is_err() {
-            // The recorder has given up.
-            state.set_written(&session, number);
+        if let Some(result) = self.state().end_call(&session, call) {
+            // The recorder may have given up.
+            let _ = result.send(record);
         }
     }
 }
