@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::answer::{CompletionMeta, CompletionResult, StreamedText, replayed};
+use super::answer::{CompletionMeta, CompletionResult, replayed};
 use super::documents::{ChatCompletion, ChatCompletionFrame, ChatCompletionRequest};
 use super::errors::{ChatRefused, document, no_model};
 use super::locate::{ChatStep, locate};
@@ -32,7 +32,7 @@ use crate::loaded_project::LoadedProject;
 use crate::routes::prompts::unkept_sessions;
 use crate::routes::turn_shapes::input;
 use crate::routes::turns::idempotency_key;
-use crate::running_turns::TurnHandle;
+use crate::running_turns::{TurnHandle, TurnKey};
 
 /// The prompt behind `provider/model`: it is empty.
 const BARE: &str = "chat-completions";
@@ -104,7 +104,7 @@ pub(crate) async fn complete(
     let (tap, events) = mpsc::unbounded_channel();
     let handle = access.running_turns.start(thread, Some(tap), begin)?;
     let guard = Some(handle.cancel.clone().drop_guard());
-    let turn = Turn { events, handle, guard, turn_key: None };
+    let turn = Turn { events, handle, guard };
     let defers_text = prompt.definition().output.is_some();
     reply.send(turn, defers_text, session).await
 }
@@ -193,17 +193,18 @@ struct Turn {
     handle: TurnHandle,
     /// Stops the turn when the client disconnects.
     guard: Option<DropGuard>,
-    /// Its thread and its name, once it has begun.
-    turn_key: Option<(String, String)>,
 }
 
 impl Turn {
-    async fn next(&mut self) -> Option<Event> {
-        let event = self.events.recv().await;
-        if let Some(Event::TurnStart { thread, turn }) = &event {
-            self.turn_key = Some((thread.clone(), turn.clone()));
+    /// Returns the next text that `chunks` writes; nothing once the turn is over.
+    async fn text(&mut self, chunks: &mut ChunkWriter) -> Option<String> {
+        while let Some(event) = self.events.recv().await {
+            let text = chunks.event(&event);
+            if !text.is_empty() {
+                return Some(text);
+            }
         }
-        event
+        None
     }
 
     /// Waits for the end, after which dropping the connection stops nothing.
@@ -227,17 +228,12 @@ impl Reply {
     async fn send(self, mut turn: Turn, defers_text: bool, session: Session) -> Result<Response, Problem> {
         let mut chunks = self.chunks(defers_text);
         // A failure before the first text has its own status code.
-        let mut first = String::new();
-        while first.is_empty() {
-            let Some(event) = turn.next().await else { break };
-            first = chunks.event(&event);
-        }
-        if first.is_empty() {
-            let outcome = turn.outcome().await?;
-            let result = self.result(&outcome, chunks.streamed.clone()).await?;
-            return Ok(self.respond(&result, chunks, turn.turn_key));
-        }
-        let headers = self.headed(events_response(ResponseBody::empty()), turn.turn_key.clone());
+        let Some(first) = turn.text(&mut chunks).await else {
+            let result = self.result(&mut turn, &chunks).await?;
+            return Ok(self.respond(&result, chunks, turn.handle.turn_key.try_recv().ok()));
+        };
+        let headers =
+            self.headed(events_response(ResponseBody::empty()), turn.handle.turn_key.try_recv().ok());
         let follow = Follow { reply: self, turn, chunks, _session: session };
         let body = stream::once(async move { Ok::<_, std::convert::Infallible>(Bytes::from(first)) });
         let body = futures::StreamExt::chain(body, stream::unfold(Some(follow), Follow::step));
@@ -247,7 +243,7 @@ impl Reply {
     /// Answers with a turn that the same request had before.
     async fn replay(self, turn: TurnNo) -> Result<Response, Problem> {
         let result = replayed(&self.thread, turn).await?;
-        let turn_key = (self.thread.id().to_string(), turn.to_string());
+        let turn_key = TurnKey { thread: self.thread.id().clone(), turn };
         Ok(self.respond(&result, self.chunks(true), Some(turn_key)))
     }
 
@@ -262,7 +258,7 @@ impl Reply {
         &self,
         result: &CompletionResult,
         mut chunks: ChunkWriter,
-        turn_key: Option<(String, String)>,
+        turn_key: Option<TurnKey>,
     ) -> Response {
         let response = match self.request.stream {
             true => events_response(ResponseBody::from(chunks.end(result))),
@@ -271,24 +267,23 @@ impl Reply {
         self.headed(response, turn_key)
     }
 
-    /// Returns the result of a turn. For a replayed turn it is read from the log.
-    async fn result(&self, outcome: &Outcome, streamed: StreamedText) -> Result<CompletionResult, Problem> {
+    /// Returns the result of a turn that is over. For a replayed turn it is read from the log.
+    async fn result(&self, turn: &mut Turn, chunks: &ChunkWriter) -> Result<CompletionResult, Problem> {
+        let outcome = turn.outcome().await?;
         match outcome.ended {
             contexture_agent::Ended::Replayed => Ok(replayed(&self.thread, outcome.turn).await?),
-            _ => Ok(CompletionResult::of(outcome, streamed)),
+            _ => Ok(CompletionResult::of(&outcome, chunks.streamed.clone())),
         }
     }
 
     /// Adds headers that identify the turn.
-    fn headed(&self, mut response: Response, turn_key: Option<(String, String)>) -> Response {
-        let (thread, turn) = turn_key.unzip();
-        let session = self.session.as_ref().map(ToString::to_string);
+    fn headed(&self, mut response: Response, turn_key: Option<TurnKey>) -> Response {
         // A turn outside a session has no thread or turn to look up.
-        let of_session = |it: Option<String>| it.filter(|_| self.session.is_some());
+        let turn_key = turn_key.filter(|_| self.session.is_some());
         let named = [
-            ("x-contexture-session", session),
-            ("x-contexture-thread", of_session(thread)),
-            ("x-contexture-turn", of_session(turn)),
+            ("x-contexture-session", self.session.as_ref().map(ToString::to_string)),
+            ("x-contexture-thread", turn_key.as_ref().map(|it| it.thread.to_string())),
+            ("x-contexture-turn", turn_key.as_ref().map(|it| it.turn.to_string())),
         ];
         for (name, value) in named {
             if let Some(value) = value.and_then(|it| HeaderValue::from_str(&it).ok()) {
@@ -316,18 +311,12 @@ struct Follow {
 impl Follow {
     async fn step(follow: Option<Self>) -> Option<(Result<Bytes, std::convert::Infallible>, Option<Self>)> {
         let mut follow = follow?;
-        while let Some(event) = follow.turn.next().await {
-            let text = follow.chunks.event(&event);
-            if !text.is_empty() {
-                return Some((Ok(Bytes::from(text)), Some(follow)));
-            }
+        let Follow { reply, turn, chunks, .. } = &mut follow;
+        if let Some(text) = turn.text(chunks).await {
+            return Some((Ok(Bytes::from(text)), Some(follow)));
         }
-        let result = match follow.turn.outcome().await {
-            Ok(outcome) => follow.reply.result(&outcome, follow.chunks.streamed.clone()).await,
-            Err(err) => Err(err),
-        };
-        let text = match result {
-            Ok(result) => follow.chunks.end(&result),
+        let text = match reply.result(turn, chunks).await {
+            Ok(result) => chunks.end(&result),
             // It came after the first chunk.
             Err(problem) => Frame::data(document(&problem).to_string()).to_sse(),
         };
