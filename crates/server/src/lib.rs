@@ -16,7 +16,7 @@
 //! Modules use only those above them:
 //!
 //! ```text
-//! http                       callers, input, problems; how bodies, parameters and refusals are documented
+//! http · lock                callers, input, problems; how bodies, parameters and refusals are documented · mutexes
 //! events · loaded_project    the events of sessions · the project and its agent
 //! ops · passes               audit log, metrics, readiness, traces · requests to models, stored
 //! gate · running_turns · flows   keys and limits · turns and runs that this instance drives
@@ -36,6 +36,7 @@ mod http;
 mod layers;
 mod listen;
 mod loaded_project;
+mod lock;
 mod ops;
 mod passes;
 mod routes;

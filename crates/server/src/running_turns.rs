@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use contexture_agent::{AgentError, Event, Outcome, Run};
@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::Problem;
+use crate::lock::lock;
 use crate::ops::metrics::{Metrics, TURN_TIME, TURNS};
 
 /// How often a turn looks whether another instance has asked for its end.
@@ -91,10 +92,6 @@ impl RunningTurns {
         self.0.tasks.is_closed()
     }
 
-    fn running(&self) -> MutexGuard<'_, BTreeMap<(ThreadKey, TurnNo), CancellationToken>> {
-        self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns how many turns run.
     pub(crate) fn n_running(&self) -> usize {
         self.0.tasks.len()
@@ -139,7 +136,7 @@ impl RunningTurns {
 
     /// Stops a turn that runs here. Returns whether there was one.
     pub(crate) fn cancel(&self, thread: &ThreadKey, turn: TurnNo) -> bool {
-        let running = self.running();
+        let running = lock(&self.0.running);
         let token = running.get(&(thread.clone(), turn));
         token.inspect(|it| it.cancel()).is_some()
     }
@@ -206,7 +203,7 @@ impl TurnDriver {
         metrics.count(TURNS, &[status]);
         metrics.time(TURN_TIME, &[status], started.elapsed());
         if let Some(turn_key) = &self.turn_key {
-            self.running_turns.running().remove(turn_key);
+            lock(&self.running_turns.0.running).remove(turn_key);
         }
         result
     }
@@ -226,7 +223,7 @@ impl TurnDriver {
         let thread = ThreadId::parse(thread).unwrap_or_else(|_| key.thread.clone());
         let Some(turn) = TurnNo::parse(turn) else { return };
         let place = (ThreadKey { thread: thread.clone(), ..key }, turn);
-        self.running_turns.running().insert(place.clone(), self.cancel.clone());
+        lock(&self.running_turns.0.running).insert(place.clone(), self.cancel.clone());
         self.turn_key = Some(place);
         if let Some(sender) = self.started_sender.take() {
             let _ = sender.send(TurnKey { thread, turn });

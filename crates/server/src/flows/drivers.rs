@@ -5,7 +5,7 @@
 
 use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use contexture_flow::{ForgetReport, RunError, RunId, RunInfo, Runtime};
@@ -17,6 +17,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
+
+use crate::lock::lock;
 
 /// How many due runs are read per sweep.
 const MAX_DUE: usize = 1000;
@@ -81,11 +83,7 @@ impl Drivers {
 
     /// Returns how many runs can't be driven now.
     pub(crate) fn n_stuck(&self) -> usize {
-        self.state().stuck.len()
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.state).stuck.len()
     }
 
     /// Drives a run if a slot is free. Returns whether there was one; otherwise the run stays due. A run that is
@@ -96,7 +94,7 @@ impl Drivers {
         }
         let Some(mut guard) = DriveGuard::begin(self, (tenant.clone(), run.clone())) else { return true };
         let Ok(slot) = Arc::clone(&self.0.slots).try_acquire_owned() else {
-            self.state().is_slot_wanted = true;
+            lock(&self.0.state).is_slot_wanted = true;
             return false;
         };
         let (drivers, runtime) = (self.clone(), self.runtime(tenant));
@@ -109,7 +107,7 @@ impl Drivers {
                 }
             }
             drop((guard, slot));
-            let is_slot_wanted = std::mem::take(&mut drivers.state().is_slot_wanted);
+            let is_slot_wanted = std::mem::take(&mut lock(&drivers.0.state).is_slot_wanted);
             if is_slot_wanted && let Err(err) = drivers.sweep().await {
                 tracing::warn!(code = err.code().as_str(), error = %err, "cannot look for due runs");
             }
@@ -127,13 +125,13 @@ impl Drivers {
         match done {
             // Another driver has it, or it was deleted with its session.
             Ok(_) | Err(RunError::Driven { .. } | RunError::NotFound { .. }) => {
-                self.state().stuck.remove(&run);
+                lock(&self.0.state).stuck.remove(&run);
             }
             Err(err) => {
                 tracing::warn!(run = %run.1, code = err.code().as_str(), error = %err, "a run can't be driven now");
                 // A store that was away is soon there again; then the run is due when its lease has passed.
                 if err.code() != ErrorCode::StoreUnavailable {
-                    self.state().stuck.insert(run, Instant::now());
+                    lock(&self.0.state).stuck.insert(run, Instant::now());
                 }
             }
         }
@@ -141,16 +139,16 @@ impl Drivers {
 
     /// Drives runs that have no driver.
     pub(crate) async fn sweep(&self) -> Result<(), RunError> {
-        self.state().stuck.retain(|_, since| since.elapsed() < STUCK_PAUSE);
-        let after = self.state().swept.clone();
+        lock(&self.0.state).stuck.retain(|_, since| since.elapsed() < STUCK_PAUSE);
+        let after = lock(&self.0.state).swept.clone();
         for key in self.0.runtime.due(after.as_ref(), MAX_DUE).await? {
             // On a busy machine our own drivers renew their leases late too, which is no reason to start a second one.
             let is_left_alone =
                 |state: &State| state.stuck.contains_key(&key) || state.driven.contains_key(&key);
-            if !is_left_alone(&self.state()) && !self.drive(&key.0, &key.1) {
+            if !is_left_alone(&lock(&self.0.state)) && !self.drive(&key.0, &key.1) {
                 break;
             }
-            self.state().swept = Some(key);
+            lock(&self.0.state).swept = Some(key);
         }
         Ok(())
     }
@@ -180,7 +178,7 @@ struct DriveGuard {
 impl DriveGuard {
     /// Begins to drive a run; nothing if another task does, which then looks at it again.
     fn begin(drivers: &Drivers, key: Key) -> Option<Self> {
-        let mut state = drivers.state();
+        let mut state = lock(&drivers.0.state);
         match state.driven.get_mut(&key) {
             Some(is_wanted) => *is_wanted = true,
             None => _ = state.driven.insert(key.clone(), false),
@@ -190,7 +188,7 @@ impl DriveGuard {
 
     /// Whether the run was not requested again. Then it is no longer driven here.
     fn is_done(&mut self) -> bool {
-        let driven = &mut self.drivers.state().driven;
+        let driven = &mut lock(&self.drivers.0.state).driven;
         let is_wanted = driven.remove(&self.key).unwrap_or(false);
         self.is_done = !is_wanted || self.drivers.0.stop.is_cancelled();
         if !self.is_done {
@@ -204,7 +202,7 @@ impl Drop for DriveGuard {
     fn drop(&mut self) {
         // There was no place for it, or its task broke off. Otherwise another task may drive the run by now.
         if !self.is_done {
-            self.drivers.state().driven.remove(&self.key);
+            lock(&self.drivers.0.state).driven.remove(&self.key);
         }
     }
 }

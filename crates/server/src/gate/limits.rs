@@ -3,13 +3,14 @@
 use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::Key;
 use crate::Problem;
+use crate::lock::lock;
 
 /// The usage of keys on this instance.
 #[derive(Debug)]
@@ -46,7 +47,7 @@ impl Limits {
     pub(super) fn begin(&self, key: &Key, now: Instant) -> Result<RunningRequest, Problem> {
         let per_minute = key.requests_per_minute.unwrap_or(self.requests_per_minute);
         let concurrent = key.concurrent.unwrap_or(self.concurrent);
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = lock(&self.keys);
         let usage = keys
             .entry(key.id.clone())
             .or_insert_with(|| KeyUsage { bucket: Bucket::full(per_minute, now), running: Arc::default() });

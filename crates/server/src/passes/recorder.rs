@@ -4,7 +4,7 @@
 //! not lose it, and its result follows in a record of its own.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use contexture::capabilities::memory::Memories;
@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 use super::PASSES;
 use super::elements::{KnownElements, PassContent};
 use super::stored_pass::{CallInfo, Manifest, PassRecord, PassResult, Wire, body_hash};
+use crate::lock::lock;
 
 /// How long a call may take before it is recorded without its result.
 const SOON: Duration = Duration::from_secs(1);
@@ -89,13 +90,9 @@ impl PassRecorder {
         Self(Arc::new(Inner { store, memories, time, state, tasks, written }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Knows nothing of a session any more.
     pub(crate) fn forget(&self, session: &SessionKey) {
-        self.state().known.remove(session);
+        lock(&self.0.state).known.remove(session);
     }
 
     /// Returns how many records are not written yet.
@@ -112,7 +109,7 @@ impl PassRecorder {
 
     /// Waits until the calls of a session that are over are written, but not for a store that is away.
     pub(crate) async fn settle(&self, session: &SessionKey) {
-        let next = self.state().n_calls + 1;
+        let next = lock(&self.0.state).n_calls + 1;
         let _ = tokio::time::timeout(SETTLE, self.written_before(session, next)).await;
     }
 
@@ -120,7 +117,7 @@ impl PassRecorder {
     async fn written_before(&self, session: &SessionKey, number: u64) {
         loop {
             let written = self.0.written.notified();
-            if !self.state().is_behind(session, number) {
+            if !lock(&self.0.state).is_behind(session, number) {
                 return;
             }
             written.await;
@@ -128,7 +125,7 @@ impl PassRecorder {
     }
 
     fn known(&self, session: &SessionKey) -> Arc<tokio::sync::Mutex<KnownElements>> {
-        let mut state = self.state();
+        let mut state = lock(&self.0.state);
         if state.n_known > MAX_KNOWN {
             (state.known, state.n_known) = Default::default();
         }
@@ -179,7 +176,7 @@ impl PassRecorder {
                 Ok(number) => {
                     let n_before = known.len();
                     known.add(number, hashes, at);
-                    self.state().n_known += known.len() - n_before;
+                    lock(&self.0.state).n_known += known.len() - n_before;
                     return Some(number);
                 }
                 // It was deleted meanwhile.
@@ -203,7 +200,7 @@ struct WrittenGuard {
 
 impl Drop for WrittenGuard {
     fn drop(&mut self) {
-        self.recorder.state().calls.remove(&(self.session.clone(), self.number));
+        lock(&self.recorder.0.state).calls.remove(&(self.session.clone(), self.number));
         self.recorder.0.written.notify_waiters();
     }
 }
@@ -271,7 +268,7 @@ impl Watcher for PassRecorder {
     fn calling(&self, call: &Calling<'_>) {
         let Some(session) = session_of(call.thread.key()) else { return };
         let (sender, result) = oneshot::channel();
-        let mut state = self.state();
+        let mut state = lock(&self.0.state);
         // A turn that is resumed has no result for the call that it made before.
         drop(state.end_call(&session, call));
         state.n_calls += 1;
@@ -299,7 +296,7 @@ impl Watcher for PassRecorder {
             stop,
             error,
         };
-        if let Some(result) = self.state().end_call(&session, call) {
+        if let Some(result) = lock(&self.0.state).end_call(&session, call) {
             // The recorder may have given up.
             let _ = result.send(record);
         }

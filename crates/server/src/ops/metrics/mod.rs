@@ -7,11 +7,13 @@ mod registry;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use contexture_agent::{Called, Calling, Event, Watcher};
 use contexture_compose::{Fate, Pass, Segment, Slot};
+
+use crate::lock::lock;
 
 pub(crate) use registry::Meter;
 use registry::{Registry, gauge};
@@ -70,18 +72,14 @@ impl Drop for OpenStream {
 }
 
 impl Metrics {
-    fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.0.registry.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts something that happened.
     pub(crate) fn count(&self, meter: Meter, labels: &[&str]) {
-        self.registry().add(meter, labels, 1);
+        lock(&self.0.registry).add(meter, labels, 1);
     }
 
     /// Records how long something took.
     pub(crate) fn time(&self, meter: Meter, labels: &[&str], took: Duration) {
-        self.registry().time(meter, labels, took.as_secs_f64());
+        lock(&self.0.registry).time(meter, labels, took.as_secs_f64());
     }
 
     /// Counts a request that failed.
@@ -110,7 +108,7 @@ impl Metrics {
     /// Writes it down as Prometheus reads it.
     pub(crate) fn text(&self, now: &[(Meter, usize)]) -> String {
         let mut text = String::new();
-        self.registry().write(&mut text);
+        lock(&self.0.registry).write(&mut text);
         now.iter().for_each(|(meter, n)| gauge(&mut text, *meter, *n as u64));
         gauge(&mut text, STREAMS, self.0.streams.load(Ordering::Relaxed));
         text
@@ -128,7 +126,7 @@ impl Metrics {
                 Fate::Excluded { .. } | Fate::Empty => {}
             }
         }
-        let mut registry = self.registry();
+        let mut registry = lock(&self.0.registry);
         sources.iter().for_each(|(kind, tokens)| registry.add(SOURCES, &[kind], *tokens));
         drops.iter().for_each(|(reason, n)| registry.add(DROPS, &[reason], *n));
     }
@@ -146,7 +144,7 @@ impl Watcher for Metrics {
             Ok(stop) => stop_name(stop),
             Err(code) => code.clone(),
         };
-        let mut registry = self.registry();
+        let mut registry = lock(&self.0.registry);
         registry.add(CALLS, &[provider, &outcome], 1);
         registry.time(CALL_TIME, &[provider], result.took.as_secs_f64());
         let usage = result.usage;
