@@ -11,6 +11,7 @@ use utoipa::IntoParams;
 
 use super::turns::idempotency_key;
 use crate::app::Access;
+use crate::http::DateTime;
 use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, Version, shown};
 use crate::http::params::{ArtifactPath, Repeatable, SessionPath};
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
@@ -72,8 +73,7 @@ pub(crate) struct ArtifactView {
     /// The size of the newest version, in bytes.
     bytes: u64,
     /// When the newest version was written.
-    #[schemars(extend("format" = "date-time"))]
-    updated: String,
+    updated: DateTime,
     /// The versions that can be read, oldest first.
     versions: Vec<u64>,
 }
@@ -82,7 +82,7 @@ impl From<ArtifactInfo> for ArtifactView {
     fn from(info: ArtifactInfo) -> Self {
         Self {
             versions: info.versions().collect(),
-            updated: info.updated.to_millis(),
+            updated: info.updated.into(),
             name: info.name,
             version: info.version,
             title: info.title,

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
-use axum::http::{HeaderMap, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderMap;
+use axum::response::Response;
 use contexture::capabilities::blackboard::{
     Board, BoardAuthor, BoardDefinition, BoardError, BoardEvent, BoardOwner, BoardScope, BoardState,
     BoardWrite, Edit, PatchOperation, Pointer,
@@ -29,6 +29,7 @@ use crate::http::input::{JsonBody, PathParam, QueryParams, Version};
 use crate::http::params::{BlackboardPath, LastVersion};
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
+use crate::http::{DateTime, events};
 use crate::{JsonResult, Problem};
 
 accepts!(BlackboardPut, BlackboardPatch);
@@ -38,7 +39,6 @@ impl From<BoardError> for Problem {
     fn from(err: BoardError) -> Self {
         let (code, text) = (err.code(), err.to_string());
         match err {
-            BoardError::Store(err) => err.into(),
             BoardError::Stale { path, version, value, .. } => Self::new(code, text)
                 .current(json!({"path": path, "version": version, "value": value}))
                 .hint("look at `current`, then write again with its version"),
@@ -244,8 +244,7 @@ pub(crate) struct BlackboardRecord {
     /// The version that the write made.
     version: u64,
     /// The time of the write.
-    #[schemars(extend("format" = "date-time"))]
-    at: String,
+    at: DateTime,
     /// The author.
     author: BoardAuthor,
     /// The thread and turn, if it was made in one.
@@ -262,7 +261,7 @@ impl From<BoardEvent> for BlackboardRecord {
     fn from(BoardEvent { version, at, record }: BoardEvent) -> Self {
         Self {
             version,
-            at: at.to_millis(),
+            at: at.into(),
             author: record.author,
             turn: record.turn,
             reason: record.reason,
@@ -443,8 +442,7 @@ pub(crate) async fn follow(
         Problem::new(ErrorCode::HeaderInvalid, "`Last-Event-ID` is not a version").at("Last-Event-ID")
     })?;
     let board = found(&access, &id, OwnerQuery { session, thread, user }).await?;
-    let events = board.subscribe(last.or(after).unwrap_or(0));
-    let frames = events.map(|it| match it {
+    let frames = board.subscribe(last.or(after).unwrap_or(0)).map(|it| match it {
         Ok(event) => {
             let (version, data) = (event.version, json!(BlackboardRecord::from(event)));
             (format!("id: {version}\nevent: blackboard.write\ndata: {data}\n\n"), false)
@@ -467,11 +465,5 @@ pub(crate) async fn follow(
             }
         }
     });
-    // Proxies that collect answers would hold events back.
-    let headers = [
-        (header::CONTENT_TYPE.as_str(), "text/event-stream"),
-        (header::CACHE_CONTROL.as_str(), "no-cache"),
-        ("x-accel-buffering", "no"),
-    ];
-    Ok((headers, Body::from_stream(frames)).into_response())
+    Ok(events(Body::from_stream(frames)))
 }

@@ -14,6 +14,7 @@ use super::sessions::limited;
 use super::turn_shapes::input;
 use super::turns::ThreadQuery;
 use crate::app::Access;
+use crate::http::DateTime;
 use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, shown};
 use crate::http::params::{ArchivePath, SessionPath};
 use crate::http::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
@@ -81,8 +82,7 @@ pub(crate) struct Archive {
     /// The cost of the replacement, in tokens.
     tokens_after: u32,
     /// The time of the archive.
-    #[schemars(extend("format" = "date-time"))]
-    at: String,
+    at: DateTime,
 }
 
 impl From<ArchiveInfo> for Archive {
@@ -95,7 +95,7 @@ impl From<ArchiveInfo> for Archive {
             summary: info.summary.text,
             tokens_before: info.summary.before.0,
             tokens_after: info.after.0,
-            at: info.at.to_millis(),
+            at: info.at.into(),
         }
     }
 }
@@ -223,8 +223,7 @@ pub(crate) struct SearchHit {
     /// Its turn.
     turn: String,
     /// The time of the append.
-    #[schemars(extend("format" = "date-time"))]
-    at: String,
+    at: DateTime,
     /// The kind of item.
     kind: String,
     /// The snippet of its text with the most query words.
@@ -247,7 +246,7 @@ pub(crate) async fn search(
     let hits = found.map(|it| SearchHit {
         seq: it.seq.0,
         turn: it.turn.to_string(),
-        at: it.at.to_millis(),
+        at: it.at.into(),
         kind: it.kind,
         text: it.text,
     });

@@ -24,6 +24,7 @@ use utoipa::IntoParams;
 
 use super::sessions::limited;
 use crate::app::Access;
+use crate::http::DateTime;
 use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, in_range, segment};
 use crate::http::params::{BasePath, KnowledgeDocumentPath};
 use crate::http::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
@@ -98,11 +99,9 @@ pub(crate) struct BaseView {
     /// How many chunks they have.
     chunks: u64,
     /// The time of creation.
-    #[schemars(extend("format" = "date-time"))]
-    created: String,
+    created: DateTime,
     /// The time of its newest document.
-    #[schemars(extend("format" = "date-time"))]
-    updated: String,
+    updated: DateTime,
 }
 
 impl BaseView {
@@ -114,8 +113,8 @@ impl BaseView {
             is_folder,
             documents: info.documents,
             chunks: info.chunks,
-            created: info.created.to_millis(),
-            updated: info.updated.to_millis(),
+            created: info.created.into(),
+            updated: info.updated.into(),
         }
     }
 }
@@ -203,23 +202,14 @@ pub(crate) struct KnowledgeDocument {
     /// How many chunks it has.
     chunks: u32,
     /// The time that it was added, or of the last change of its file.
-    #[schemars(extend("format" = "date-time"))]
-    at: String,
+    at: DateTime,
 }
 
 impl From<SourceInfo> for KnowledgeDocument {
     fn from(info: SourceInfo) -> Self {
-        Self {
-            id: info.id.to_string(),
-            title: info.title,
-            url: info.origin,
-            media_type: info.media_type,
-            metadata: info.metadata,
-            version: info.version,
-            bytes: info.bytes,
-            chunks: info.chunks,
-            at: info.at.to_millis(),
-        }
+        let SourceInfo { title, origin: url, media_type, metadata, version, bytes, chunks, .. } = info;
+        let (id, at) = (info.id.to_string(), info.at.into());
+        Self { id, title, url, media_type, metadata, version, bytes, chunks, at }
     }
 }
 

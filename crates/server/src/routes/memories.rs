@@ -13,7 +13,6 @@ use contexture::capabilities::memory::{
     Namespace, NewRecord, Provenance, Receipt, Record, RecordEdit, RecordFilter, SearchRequest, Status,
     Trust,
 };
-use contexture_history::Timestamp;
 use contexture_message::ErrorCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,6 +20,7 @@ use serde_json::json;
 use utoipa::IntoParams;
 
 use crate::app::Access;
+use crate::http::DateTime;
 use crate::http::input::{JsonBody, PathParam, QueryParams, Version, in_range};
 use crate::http::params::MemoryPath;
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
@@ -118,12 +118,10 @@ pub(crate) struct Memory {
     /// Where it comes from.
     provenance: Vec<Provenance>,
     /// From when on it holds.
-    #[schemars(extend("format" = "date-time"))]
-    valid_from: String,
+    valid_from: DateTime,
     /// Until when it holds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "date-time"))]
-    valid_to: Option<String>,
+    valid_to: Option<DateTime>,
     /// The record that took its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     superseded_by: Option<String>,
@@ -132,11 +130,9 @@ pub(crate) struct Memory {
     /// How often an answer used it.
     uses: u64,
     /// When it was added.
-    #[schemars(extend("format" = "date-time"))]
-    created: String,
+    created: DateTime,
     /// When this version was written.
-    #[schemars(extend("format" = "date-time"))]
-    updated: String,
+    updated: DateTime,
 }
 
 impl From<Record> for Memory {
@@ -149,13 +145,13 @@ impl From<Record> for Memory {
             author: record.author,
             trust: record.trust,
             provenance: record.provenance,
-            valid_from: record.valid_from.to_millis(),
-            valid_to: record.valid_to.map(Timestamp::to_millis),
+            valid_from: record.valid_from.into(),
+            valid_to: record.valid_to.map(DateTime::from),
             superseded_by: record.superseded_by,
             version: record.version,
             uses: record.uses,
-            created: record.created.to_millis(),
-            updated: record.updated.to_millis(),
+            created: record.created.into(),
+            updated: record.updated.into(),
         }
     }
 }
@@ -255,8 +251,7 @@ pub(crate) struct HitView {
     #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<String>,
     /// When it was said or written.
-    #[schemars(extend("format" = "date-time"))]
-    at: String,
+    at: DateTime,
 }
 
 impl From<MemoryHit> for HitView {
@@ -270,7 +265,7 @@ impl From<MemoryHit> for HitView {
             shares: shares.collect(),
             thread: hit.thread,
             turn: hit.turn,
-            at: hit.at.to_millis(),
+            at: hit.at.into(),
         }
     }
 }

@@ -16,6 +16,7 @@ use utoipa::IntoParams;
 
 use super::sessions::{limited, numbered};
 use crate::app::Access;
+use crate::http::DateTime;
 use crate::http::input::{PathParam, PathParams, QueryParams};
 use crate::http::params::{PassPath, PassesPath, SessionPath};
 use crate::http::refusals::{Expired, Failed, NotThere, Refused, Unusable};
@@ -32,14 +33,12 @@ pub(crate) struct PassView {
     /// Its id.
     id: String,
     /// When the model was called.
-    #[schemars(extend("format" = "date-time"))]
-    at: String,
+    at: DateTime,
     #[serde(flatten)]
     call: CallInfo,
     /// When something that it showed was forgotten. Marks stand in the place of it, or nothing of it is left.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "date-time"))]
-    forgotten: Option<String>,
+    forgotten: Option<DateTime>,
     /// The result of the call, once it is known: `took_ms`, `usage`, `cache`, `stop` or `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<PassResult>,
@@ -48,8 +47,8 @@ pub(crate) struct PassView {
 impl From<&StoredPass> for PassView {
     fn from(stored_pass: &StoredPass) -> Self {
         let StoredPass { id, at, manifest, result } = stored_pass;
-        let (id, at) = (id.to_string(), at.to_millis());
-        let forgotten = manifest.forgotten.as_ref().map(|it| it.at.to_millis());
+        let (id, at) = (id.to_string(), (*at).into());
+        let forgotten = manifest.forgotten.as_ref().map(|it| it.at.into());
         Self { id, at, call: manifest.call.clone(), forgotten, result: result.clone() }
     }
 }

@@ -14,6 +14,7 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::Access;
+use crate::http::DateTime;
 use crate::http::input::{JsonBody, PathParam, QueryParams, segment};
 use crate::http::params::SessionPath;
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
@@ -48,11 +49,9 @@ pub(crate) struct SessionView {
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<String>,
     /// When it was created.
-    #[schemars(extend("format" = "date-time"))]
-    created: String,
+    created: DateTime,
     /// The time of the last append to any of its threads.
-    #[schemars(extend("format" = "date-time"))]
-    updated: String,
+    updated: DateTime,
     /// How many items its threads have together.
     items: u64,
     /// How many turns its main thread has.
@@ -137,22 +136,16 @@ pub(crate) fn limited(limit: Option<u32>, default: u32, most: u32) -> Result<usi
 impl From<SessionInfo> for SessionView {
     fn from(info: SessionInfo) -> Self {
         let SessionInfo { session, label, created, updated, threads: _, items, turns } = info;
-        let (created, updated) = (created.to_millis(), updated.to_millis());
+        let (created, updated) = (created.into(), updated.into());
         Self { id: session.to_string(), label, created, updated, items, turns, threads: Vec::new() }
     }
 }
 
 impl From<ThreadInfo> for ThreadView {
     fn from(info: ThreadInfo) -> Self {
-        let kind = info.kind.as_str();
-        Self {
-            id: info.thread.to_string(),
-            session: info.session.to_string(),
-            kind: kind.to_owned(),
-            label: info.label,
-            items: info.items,
-            turns: info.turns,
-        }
+        let ThreadInfo { thread, session, kind, label, items, turns, .. } = info;
+        let (id, session, kind) = (thread.to_string(), session.to_string(), kind.as_str().to_owned());
+        Self { id, session, kind, label, items, turns }
     }
 }
 
@@ -204,8 +197,8 @@ async fn view(access: &Access, id: &SessionId) -> Result<SessionView, Problem> {
     Ok(SessionView {
         id: id.to_string(),
         label: head.info.label,
-        created: head.info.created.to_millis(),
-        updated: updated.to_millis(),
+        created: head.info.created.into(),
+        updated: updated.into(),
         items: threads.iter().map(|it| it.items).sum(),
         turns: head.info.turns,
         threads: threads.into_iter().map(ThreadView::from).collect(),

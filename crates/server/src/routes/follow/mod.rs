@@ -15,8 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use contexture_agent::{ends_turn, is_answer};
 use contexture_history::Timestamp;
 use contexture_model::COLLECT;
@@ -32,6 +31,7 @@ use crate::Problem;
 use crate::app::App;
 use crate::events::cursor::Cursor;
 use crate::events::follower::{Follower, Told, starts_turn};
+use crate::http::events;
 
 /// How many items are read per page.
 const PAGE: usize = 128;
@@ -107,13 +107,7 @@ impl Follow {
             follow.last_sent = Instant::now();
             Some((Ok::<_, Infallible>(frames), follow))
         });
-        // Proxies that collect answers would hold events back.
-        let headers = [
-            (header::CONTENT_TYPE.as_str(), "text/event-stream"),
-            (header::CACHE_CONTROL.as_str(), "no-cache"),
-            ("x-accel-buffering", "no"),
-        ];
-        Ok((headers, Body::from_stream(frames)).into_response())
+        Ok(events(Body::from_stream(frames)))
     }
 
     /// Returns the next frames, or nothing at the end.
