@@ -103,6 +103,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::LiveAnswers;
+    use crate::lock::lock;
 
     #[test]
     fn followers_are_notified_and_forgotten_once_they_are_gone() {
@@ -112,12 +113,12 @@ mod tests {
         let live = LiveAnswers::default();
         let followers = [live.subscribe(&a), live.subscribe(&a), live.subscribe(&b)];
         let notified = followers.each_ref().map(|it| it.notified());
-        live.lock()[&a].grown.notify_waiters();
+        lock(&live.0)[&a].grown.notify_waiters();
         assert_eq!(notified.map(|it| it.now_or_never().is_some()), [true, true, false]);
-        assert_eq!(live.lock().len(), 2);
+        assert_eq!(lock(&live.0).len(), 2);
         drop(followers);
         let kept: Vec<_> = (0..1000).map(|it| live.subscribe(&session(&format!("s{it}")))).collect();
-        let sessions = live.lock();
+        let sessions = lock(&live.0);
         assert!(!sessions.contains_key(&a) && !sessions.contains_key(&b));
         assert_eq!(sessions.len(), kept.len());
     }

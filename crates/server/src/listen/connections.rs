@@ -80,9 +80,7 @@ impl OpenConnections {
         let place = match Arc::clone(&self.0.permits).try_acquire_owned() {
             Ok(place) => place,
             Err(_) => {
-                if let Some(oldest) = lock(&self.0.state).idle().min_by_key(|it| it.idle_since) {
-                    oldest.disconnect.cancel();
-                }
+                self.disconnect_oldest_idle();
                 let place = Arc::clone(&self.0.permits).acquire_owned().await;
                 place.expect("the places are never closed")
             }
@@ -94,6 +92,12 @@ impl OpenConnections {
         let connection = ConnectionState { n_requests: 0, idle_since: no, disconnect: disconnect.clone() };
         state.open.insert(no, connection);
         Arc::new(Connection { all: self.clone(), no, disconnect, _place: place })
+    }
+
+    fn disconnect_oldest_idle(&self) {
+        if let Some(oldest) = lock(&self.0.state).idle().min_by_key(|it| it.idle_since) {
+            oldest.disconnect.cancel();
+        }
     }
 
     /// Hangs up on all connections that have no request.
