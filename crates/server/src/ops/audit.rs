@@ -9,9 +9,9 @@ use contexture_session::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
-use tokio_util::task::TaskTracker;
 
 use crate::Caller;
+use crate::tasks::Tasks;
 
 /// The name of the journal, and of the session that it belongs to.
 const AUDIT: &str = "audit";
@@ -162,23 +162,24 @@ fn entry(record: JournalRecord) -> AuditEntry {
 pub(crate) struct Audit {
     store: Arc<dyn Store>,
     time: Arc<dyn Time>,
-    tasks: TaskTracker,
+    /// Each writes an act down.
+    pub(crate) tasks: Tasks,
 }
 
 impl Audit {
     pub(crate) fn new(store: Arc<dyn Store>, time: Arc<dyn Time>) -> Self {
-        Self { store, time, tasks: TaskTracker::new() }
+        Self { store, time, tasks: Tasks::default() }
     }
 
     /// Hands an act over to be written; it is written however long the store is away.
     pub(crate) fn note(&self, act: &AuditEvent) {
-        self.tasks.spawn(self.clone().keep(act.clone()));
+        self.tasks.running.spawn(self.clone().keep(act.clone()));
     }
 
     /// Writes an act down. By the time it returns it is in the log.
     pub(crate) async fn record(&self, act: AuditEvent) {
         // In a task of its own: a caller who goes away must not prevent it.
-        let _ = self.tasks.spawn(self.clone().keep(act)).await;
+        let _ = self.tasks.running.spawn(self.clone().keep(act)).await;
     }
 
     async fn keep(self, act: AuditEvent) {
@@ -189,17 +190,5 @@ impl Audit {
             tracing::warn!(error = %err, "the audit log can't be written yet; retrying");
             tokio::time::sleep(PAUSE).await;
         }
-    }
-
-    /// Returns how many acts are not written yet.
-    pub(crate) fn depth(&self) -> usize {
-        self.tasks.len()
-    }
-
-    /// Waits until everything is written.
-    pub(crate) async fn flush(&self) {
-        self.tasks.close();
-        self.tasks.wait().await;
-        self.tasks.reopen();
     }
 }

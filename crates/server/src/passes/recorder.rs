@@ -4,7 +4,7 @@
 //! not lose it, and its result follows in a record of its own.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use contexture::capabilities::memory::Memories;
@@ -15,12 +15,12 @@ use contexture_model::WireRequest;
 use contexture_session::{Journal, SessionKey, Store, StoreError, Tenant, ThreadId, ThreadKey, Time};
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
-use tokio_util::task::TaskTracker;
 
 use super::PASSES;
 use super::elements::{KnownElements, PassContent};
 use super::stored_pass::{CallInfo, Manifest, PassRecord, PassResult, Wire, body_hash};
 use crate::lock::lock;
+use crate::tasks::Tasks;
 
 /// How long a call may take before it is recorded without its result.
 const SOON: Duration = Duration::from_secs(1);
@@ -45,7 +45,7 @@ struct Inner {
     memories: Memories,
     time: Arc<dyn Time>,
     state: Mutex<State>,
-    tasks: TaskTracker,
+    tasks: Tasks,
     /// Notified when a call was written.
     written: Notify,
 }
@@ -86,30 +86,27 @@ impl State {
 
 impl PassRecorder {
     pub(crate) fn new(store: Arc<dyn Store>, memories: Memories, time: Arc<dyn Time>) -> Self {
-        let (state, tasks, written) = (Mutex::default(), TaskTracker::new(), Notify::new());
+        let (state, tasks, written) = (Mutex::default(), Tasks::default(), Notify::new());
         Self(Arc::new(Inner { store, memories, time, state, tasks, written }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.0.state)
     }
 
     /// Knows nothing of a session any more.
     pub(crate) fn forget(&self, session: &SessionKey) {
-        lock(&self.0.state).known.remove(session);
+        self.state().known.remove(session);
     }
 
-    /// Returns how many records are not written yet.
-    pub(crate) fn depth(&self) -> usize {
-        self.0.tasks.len()
-    }
-
-    /// Waits until everything is written.
-    pub(crate) async fn flush(&self) {
-        self.0.tasks.close();
-        self.0.tasks.wait().await;
-        self.0.tasks.reopen();
+    /// Returns the tasks that write calls down.
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.0.tasks
     }
 
     /// Waits until the calls of a session that are over are written, but not for a store that is away.
     pub(crate) async fn settle(&self, session: &SessionKey) {
-        let next = lock(&self.0.state).n_calls + 1;
+        let next = self.state().n_calls + 1;
         let _ = tokio::time::timeout(SETTLE, self.written_before(session, next)).await;
     }
 
@@ -117,7 +114,7 @@ impl PassRecorder {
     async fn written_before(&self, session: &SessionKey, number: u64) {
         loop {
             let written = self.0.written.notified();
-            if !lock(&self.0.state).is_behind(session, number) {
+            if !self.state().is_behind(session, number) {
                 return;
             }
             written.await;
@@ -125,7 +122,7 @@ impl PassRecorder {
     }
 
     fn known(&self, session: &SessionKey) -> Arc<tokio::sync::Mutex<KnownElements>> {
-        let mut state = lock(&self.0.state);
+        let mut state = self.state();
         if state.n_known > MAX_KNOWN {
             (state.known, state.n_known) = Default::default();
         }
@@ -176,7 +173,7 @@ impl PassRecorder {
                 Ok(number) => {
                     let n_before = known.len();
                     known.add(number, hashes, at);
-                    lock(&self.0.state).n_known += known.len() - n_before;
+                    self.state().n_known += known.len() - n_before;
                     return Some(number);
                 }
                 // It was deleted meanwhile.
@@ -200,7 +197,7 @@ struct WrittenGuard {
 
 impl Drop for WrittenGuard {
     fn drop(&mut self) {
-        lock(&self.recorder.0.state).calls.remove(&(self.session.clone(), self.number));
+        self.recorder.state().calls.remove(&(self.session.clone(), self.number));
         self.recorder.0.written.notify_waiters();
     }
 }
@@ -268,7 +265,7 @@ impl Watcher for PassRecorder {
     fn calling(&self, call: &Calling<'_>) {
         let Some(session) = session_of(call.thread.key()) else { return };
         let (sender, result) = oneshot::channel();
-        let mut state = lock(&self.0.state);
+        let mut state = self.state();
         // A turn that is resumed has no result for the call that it made before.
         drop(state.end_call(&session, call));
         state.n_calls += 1;
@@ -277,7 +274,7 @@ impl Watcher for PassRecorder {
         state.calls.insert((session.clone(), number), UnwrittenCall { thread, turn, result: Some(sender) });
         drop(state);
         let (recorder, call) = (self.clone(), NewCall::new(number, self.0.time.now(), call));
-        self.0.tasks.spawn(async move {
+        self.0.tasks.running.spawn(async move {
             let written = WrittenGuard { recorder, session, number };
             written.recorder.record(&written.session, call, result).await;
         });
@@ -296,7 +293,7 @@ impl Watcher for PassRecorder {
             stop,
             error,
         };
-        if let Some(result) = lock(&self.0.state).end_call(&session, call) {
+        if let Some(result) = self.state().end_call(&session, call) {
             // The recorder may have given up.
             let _ = result.send(record);
         }

@@ -65,7 +65,7 @@ pub(crate) async fn start(
 ) -> Result<Response, Problem> {
     let (key, as_events) = (idempotency_key(&headers)?, wants_events(&headers)?);
     let flow = access.loaded().flow(&id)?;
-    if access.drivers.is_stopping() {
+    if access.drivers.tasks.is_closed() {
         let text = "the server stops and begins no more runs";
         return Err(Problem::new(ErrorCode::ShuttingDown, text).retry_after(1));
     }
