@@ -173,13 +173,13 @@ pub(crate) async fn list(access: Access, PathParam(id): PathParam<SessionId>) ->
 #[into_params(parameter_in = Query)]
 pub(crate) struct RangeQuery {
     /// The version; by default the newest.
-    #[param(minimum = 1, maximum = 9_007_199_254_740_991_i64, nullable = false)]
+    #[param(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
     version: Option<u64>,
     /// The first character; by default 0.
-    #[param(minimum = 0, maximum = 9_007_199_254_740_991_i64, nullable = false)]
+    #[param(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
     from: Option<u64>,
     /// How many characters at most.
-    #[param(minimum = 1, maximum = 1_000_000, default = 100_000, nullable = false)]
+    #[param(minimum = 1, maximum = 1_000_000, default = 100_000)]
     limit: Option<u64>,
 }
 
@@ -232,7 +232,7 @@ pub(crate) async fn show(
 #[into_params(parameter_in = Query)]
 pub(crate) struct DeleteQuery {
     /// Only if this is the newest version.
-    #[param(value_type = Option<u64>, minimum = 0, maximum = 9_007_199_254_740_991_i64, nullable = false)]
+    #[param(value_type = Option<u64>, minimum = 0, maximum = 9_007_199_254_740_991_i64)]
     expected_version: Option<Version>,
 }
 

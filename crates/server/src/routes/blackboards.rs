@@ -56,13 +56,13 @@ impl From<BoardError> for Problem {
 #[into_params(parameter_in = Query)]
 pub(crate) struct OwnerQuery {
     /// The session, of boards with the scope `session` or `thread`.
-    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$")]
     session: Option<String>,
     /// The thread, of boards with the scope `thread`; by default the main one of the session.
-    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     thread: Option<String>,
     /// The user, of boards with the scope `user`.
-    #[param(min_length = 1, max_length = 150, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 150, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     user: Option<String>,
 }
 
@@ -72,19 +72,19 @@ pub(crate) struct OwnerQuery {
 #[into_params(parameter_in = Query)]
 pub(crate) struct PartQuery {
     /// The session, of boards with the scope `session` or `thread`.
-    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$")]
     session: Option<String>,
     /// The thread, of boards with the scope `thread`; by default the main one of the session.
-    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     thread: Option<String>,
     /// The user, of boards with the scope `user`.
-    #[param(min_length = 1, max_length = 150, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 150, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     user: Option<String>,
     /// A JSON Pointer such as `/items/0`; by default the whole board.
-    #[param(max_length = 1000, nullable = false)]
+    #[param(max_length = 1000)]
     path: Option<String>,
     /// The version of the board that the caller has read, for writes.
-    #[param(value_type = Option<u64>, minimum = 0, maximum = 9_007_199_254_740_991_i64, nullable = false)]
+    #[param(value_type = Option<u64>, minimum = 0, maximum = 9_007_199_254_740_991_i64)]
     version: Option<Version>,
 }
 
@@ -94,19 +94,19 @@ pub(crate) struct PartQuery {
 #[into_params(parameter_in = Query)]
 pub(crate) struct RecordsQuery {
     /// The session, of boards with the scope `session` or `thread`.
-    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$")]
     session: Option<String>,
     /// The thread, of boards with the scope `thread`; by default the main one of the session.
-    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     thread: Option<String>,
     /// The user, of boards with the scope `user`.
-    #[param(min_length = 1, max_length = 150, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 150, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     user: Option<String>,
     /// Only records after this version; by default all.
-    #[param(minimum = 0, maximum = 9_007_199_254_740_991_i64, nullable = false)]
+    #[param(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
     after: Option<u64>,
     /// How many at most, of a page; a stream has no limit.
-    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
 }
 

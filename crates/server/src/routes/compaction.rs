@@ -201,10 +201,10 @@ pub(crate) struct SearchQuery {
     /// The query.
     q: String,
     /// How many hits at most.
-    #[param(minimum = 1, maximum = 100, default = 20, nullable = false)]
+    #[param(minimum = 1, maximum = 100, default = 20)]
     limit: Option<u32>,
     /// Another thread than the main one.
-    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     thread: Option<String>,
 }
 

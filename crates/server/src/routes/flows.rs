@@ -140,7 +140,7 @@ pub(crate) async fn show(access: Access, PathParam(id): PathParam<String>) -> Js
 #[into_params(parameter_in = Query)]
 pub(crate) struct GraphQuery {
     /// `mermaid` (the default) or `svg`.
-    #[param(nullable = false, inline)]
+    #[param(inline)]
     format: Option<GraphFormat>,
 }
 

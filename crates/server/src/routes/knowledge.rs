@@ -135,10 +135,10 @@ pub(crate) struct KnowledgeBasePage {
 #[into_params(parameter_in = Query)]
 pub(crate) struct BasesQuery {
     /// Only those after this one.
-    #[param(min_length = 1, max_length = 64, pattern = r"^[\w\-][\w.\-]*$", nullable = false)]
+    #[param(min_length = 1, max_length = 64, pattern = r"^[\w\-][\w.\-]*$")]
     after: Option<String>,
     /// How many at most.
-    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
 }
 
@@ -148,10 +148,10 @@ pub(crate) struct BasesQuery {
 #[into_params(parameter_in = Query)]
 pub(crate) struct DocumentsQuery {
     /// Only those after this one.
-    #[param(min_length = 1, max_length = 1000, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 1000, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     after: Option<String>,
     /// How many at most.
-    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
 }
 
@@ -229,10 +229,10 @@ pub(crate) struct KnowledgeDocumentPage {
 #[into_params(parameter_in = Query)]
 pub(crate) struct PassageQuery {
     /// The first character.
-    #[param(minimum = 0, maximum = 9_007_199_254_740_991_i64, default = 0, nullable = false)]
+    #[param(minimum = 0, maximum = 9_007_199_254_740_991_i64, default = 0)]
     from: Option<u64>,
     /// How many characters; chunks are returned whole.
-    #[param(minimum = 1, maximum = 1_000_000, default = 100_000, nullable = false)]
+    #[param(minimum = 1, maximum = 1_000_000, default = 100_000)]
     max: Option<u64>,
 }
 

@@ -65,13 +65,13 @@ impl From<MemoryError> for Problem {
 #[into_params(parameter_in = Query)]
 pub(crate) struct SpaceQuery {
     /// The user.
-    #[param(max_length = 1000, nullable = false)]
+    #[param(max_length = 1000)]
     user: Option<String>,
     /// The agent.
-    #[param(max_length = 1000, nullable = false)]
+    #[param(max_length = 1000)]
     agent: Option<String>,
     /// A name of the application's own.
-    #[param(max_length = 1000, nullable = false)]
+    #[param(max_length = 1000)]
     custom: Option<String>,
 }
 
@@ -81,22 +81,21 @@ pub(crate) struct SpaceQuery {
 #[into_params(parameter_in = Query)]
 pub(crate) struct RecordsQuery {
     /// The user.
-    #[param(max_length = 1000, nullable = false)]
+    #[param(max_length = 1000)]
     user: Option<String>,
     /// The agent.
-    #[param(max_length = 1000, nullable = false)]
+    #[param(max_length = 1000)]
     agent: Option<String>,
     /// A name of the application's own.
-    #[param(max_length = 1000, nullable = false)]
+    #[param(max_length = 1000)]
     custom: Option<String>,
     /// Only those of this layer.
-    #[param(value_type = Option<String>, pattern = "^(rules|facts|digests|procedures|working)$", nullable = false)]
+    #[param(value_type = Option<String>, pattern = "^(rules|facts|digests|procedures|working)$")]
     layer: Option<Layer>,
     /// Only those with this status.
-    #[param(value_type = Option<String>, pattern = "^(proposed|accepted|rejected)$", nullable = false)]
+    #[param(value_type = Option<String>, pattern = "^(proposed|accepted|rejected)$")]
     status: Option<Status>,
     /// Also those that hold no more.
-    #[param(nullable = false)]
     past: Option<bool>,
 }
 

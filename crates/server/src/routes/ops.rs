@@ -72,10 +72,10 @@ pub(crate) async fn metrics(access: Access) -> Result<impl IntoResponse, Problem
 #[into_params(parameter_in = Query)]
 pub(crate) struct AuditQuery {
     /// Only acts before this number.
-    #[param(minimum = 0, nullable = false)]
+    #[param(minimum = 0)]
     before: Option<u64>,
     /// How many at most.
-    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
 }
 

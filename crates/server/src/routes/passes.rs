@@ -69,10 +69,10 @@ pub(crate) struct PassPage {
 #[into_params(parameter_in = Query)]
 pub(crate) struct PassQuery {
     /// Only passes before this number.
-    #[param(minimum = 0, nullable = false)]
+    #[param(minimum = 0)]
     before: Option<u64>,
     /// How many at most.
-    #[param(minimum = 1, maximum = 1000, default = 50, nullable = false)]
+    #[param(minimum = 1, maximum = 1000, default = 50)]
     limit: Option<u32>,
 }
 

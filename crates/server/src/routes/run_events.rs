@@ -38,10 +38,10 @@ const PAGE: usize = 256;
 pub(crate) struct RunEventsQuery {
     /// Only events after this one: the id of an event, or `latest` for those to come. `Last-Event-ID` wins. By default
     /// all of them.
-    #[param(pattern = r"^([0-9]{1,15}(\+[0-9]{1,15})?(~[0-9.,]+)?|latest)$", nullable = false)]
+    #[param(pattern = r"^([0-9]{1,15}(\+[0-9]{1,15})?(~[0-9.,]+)?|latest)$")]
     after: Option<String>,
     /// How many at most, of a page; a stream has no limit.
-    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
 }
 

@@ -109,24 +109,18 @@ async fn settled(access: &Access, runs: &Runtime, run: &RunId) -> Result<RunInfo
 #[into_params(parameter_in = Query)]
 pub(crate) struct RunsQuery {
     /// Only runs of this flow.
-    #[param(nullable = false)]
     flow: Option<String>,
     /// Only runs with this status.
-    #[param(value_type = Option<RunStatusBody>, nullable = false, inline)]
+    #[param(value_type = Option<RunStatusBody>, inline)]
     status: Option<RunStatus>,
     /// Only runs of this session.
-    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$")]
     session: Option<String>,
     /// Only those after this one.
-    #[param(
-        min_length = 3,
-        max_length = 265,
-        pattern = r"^[^\x00-\x1f\x7f-\x9f/]+\.[A-Za-z0-9_\-]{1,64}$",
-        nullable = false
-    )]
+    #[param(min_length = 3, max_length = 265, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+\.[A-Za-z0-9_\-]{1,64}$")]
     after: Option<String>,
     /// How many at most.
-    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
 }
 

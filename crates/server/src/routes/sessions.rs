@@ -96,10 +96,10 @@ pub(crate) struct SessionPage {
 #[into_params(parameter_in = Query)]
 pub(crate) struct Page {
     /// Only those after this one.
-    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$")]
     after: Option<String>,
     /// How many at most.
-    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
 }
 
@@ -228,19 +228,19 @@ pub(crate) async fn delete(
 #[into_params(parameter_in = Query)]
 pub(crate) struct ItemsQuery {
     /// `client` (what people see, the default), `history` (what the model reads), or `all`.
-    #[param(nullable = false, inline)]
+    #[param(inline)]
     view: Option<ViewName>,
     /// How many items at most, the newest ones; of `history` turns, no more than `history_window.turns`.
-    #[param(minimum = 1, maximum = 10000, default = 100, nullable = false)]
+    #[param(minimum = 1, maximum = 10000, default = 100)]
     limit: Option<u32>,
     /// The newest items within this many tokens.
-    #[param(minimum = 1, maximum = 4_294_967_295_i64, nullable = false)]
+    #[param(minimum = 1, maximum = 4_294_967_295_i64)]
     tokens: Option<u32>,
     /// Only items before this position, taken from `before` of a previous response. Not for `history`.
-    #[param(minimum = 1, nullable = false)]
+    #[param(minimum = 1)]
     before: Option<u64>,
     /// Another thread than the main one.
-    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     thread: Option<String>,
 }
 

@@ -168,7 +168,7 @@ pub(crate) fn wants_events(headers: &HeaderMap) -> Result<bool, Problem> {
 #[into_params(parameter_in = Query)]
 pub(crate) struct ThreadQuery {
     /// Another thread of the session than the main one.
-    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     pub(crate) thread: Option<String>,
 }
 
