@@ -150,7 +150,8 @@ impl Follow {
     /// Takes what there is: items of the log, and text of answers that grow.
     async fn fill(&mut self) -> Result<(), StoreError> {
         // What no log has belongs behind what the log has by now.
-        let must_look = std::mem::replace(&mut self.is_stale, false) || self.scope.has_unlogged();
+        let must_look = std::mem::replace(&mut self.is_stale, false)
+            || self.scope.run().is_some_and(|it| it.has_unlogged());
         if must_look {
             self.read().await?;
             if self.is_stale {
@@ -158,8 +159,8 @@ impl Follow {
             }
         }
         let live = self.tell_live().await;
-        if !self.is_over {
-            self.scope.tell_unlogged(&mut self.ready);
+        if let Some(run) = self.scope.run().filter(|_| !self.is_over) {
+            run.tell_unlogged(&mut self.ready);
         }
         if must_look && self.scope.may_run_elsewhere() {
             self.tell_saved(&live).await?;
@@ -181,7 +182,9 @@ impl Follow {
     /// Tells items of the log.
     async fn take(&mut self, items: &[FeedItem]) {
         for item in items {
-            self.scope.see(item);
+            if let Some(run) = self.scope.run() {
+                run.see(item);
+            }
             for told in self.follower.take(item) {
                 self.tell(told).await;
             }

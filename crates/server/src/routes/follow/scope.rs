@@ -63,23 +63,9 @@ impl Scope {
         turn.is_settled
     }
 
-    /// Whether there is something to tell that no log has.
-    pub(super) fn has_unlogged(&self) -> bool {
-        matches!(self, Scope::Run(run) if !run.unlogged.is_empty())
-    }
-
-    /// Tells what no log has.
-    pub(super) fn tell_unlogged(&mut self, frames: &mut String) {
-        if let Scope::Run(run) = self {
-            run.tell_unlogged(frames);
-        }
-    }
-
-    /// Notes what an item says about what is told.
-    pub(super) fn see(&mut self, item: &FeedItem) {
-        if let Scope::Run(run) = self {
-            run.see(item);
-        }
+    /// Returns the run that is told, if it is one.
+    pub(super) fn run(&mut self) -> Option<&mut RunScope> {
+        if let Scope::Run(run) = self { Some(run) } else { None }
     }
 
     /// Adds the frame of an event, if it is told. Returns whether it is the last.
@@ -232,7 +218,7 @@ impl RunScope {
     }
 
     /// Notes what an item says about the turns of the run. A turn's first items come before the run's log names it.
-    fn see(&mut self, FeedItem { thread, item, .. }: &FeedItem) {
+    pub(super) fn see(&mut self, FeedItem { thread, item, .. }: &FeedItem) {
         match &item.body {
             Body::Application(Application { value, .. }) if *thread == self.log => {
                 RunEvent::deserialize(value).iter().for_each(|it| self.note(it));
@@ -246,8 +232,13 @@ impl RunScope {
         }
     }
 
+    /// Whether there is something to tell that no log has.
+    pub(super) fn has_unlogged(&self) -> bool {
+        !self.unlogged.is_empty()
+    }
+
     /// Tells what no log has. It has no id: a follower that comes back does not get it again.
-    fn tell_unlogged(&mut self, frames: &mut String) {
+    pub(super) fn tell_unlogged(&mut self, frames: &mut String) {
         loop {
             match self.unlogged.try_recv() {
                 Ok((run, event)) if run == self.run => run_frame(frames, None, &event),
