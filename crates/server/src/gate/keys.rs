@@ -172,11 +172,6 @@ impl KeyCache {
         Self { keys, cached, reading, is_required: AtomicBool::new(false) }
     }
 
-    /// Whether there are any keys.
-    pub(super) async fn any(&self, now: Timestamp) -> Result<bool, StoreError> {
-        Ok(!self.fresh(now).await?.is_empty())
-    }
-
     /// Requires a key from now on.
     pub(super) fn require(&self) {
         self.is_required.store(true, Ordering::Release);
@@ -198,7 +193,8 @@ impl KeyCache {
         })
     }
 
-    async fn fresh(&self, now: Timestamp) -> Result<Arc<BTreeMap<String, StoredKey>>, StoreError> {
+    /// Returns the keys, none of them outdated.
+    pub(super) async fn fresh(&self, now: Timestamp) -> Result<Arc<BTreeMap<String, StoredKey>>, StoreError> {
         if let Some(keys) = self.cached(now) {
             return Ok(keys);
         }
