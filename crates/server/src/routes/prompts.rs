@@ -12,7 +12,7 @@ use contexture_compose::{
 use contexture_history::Turn;
 use contexture_message::{ErrorCode, Request};
 use contexture_project::Fault;
-use contexture_session::{MemoryStore, SessionConfig, SessionId, SessionStart, Sessions};
+use contexture_session::{MemoryStore, SessionId, SessionStart, Sessions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -270,7 +270,6 @@ pub(crate) async fn run(
 
 /// Returns sessions that disappear with their last handle.
 pub(crate) fn unkept_sessions(app: &App) -> Sessions {
-    let store = Arc::new(MemoryStore::new(Arc::clone(&app.time)));
-    let sessions = Sessions::new(store, contexture::session_ports(None), SessionConfig::default());
+    let sessions = contexture::sessions(MemoryStore::new(Arc::clone(&app.time)));
     sessions.of_tenant(crate::passes::unkept_tenant())
 }
