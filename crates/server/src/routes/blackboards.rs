@@ -11,8 +11,8 @@ use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use contexture::capabilities::blackboard::{
-    Board, BoardAuthor, BoardDefinition, BoardError, BoardEvent, BoardOwner, BoardScope, BoardState,
-    BoardWrite, Edit, PatchOperation, Pointer,
+    Board, BoardAuthor, BoardDefinition, BoardError, BoardEvent, BoardOwner, BoardRecord, BoardScope,
+    BoardState, BoardWrite, Edit, PatchOperation, Pointer,
 };
 use contexture_message::ErrorCode;
 use contexture_session::{SessionId, ThreadId};
@@ -259,14 +259,9 @@ pub(crate) struct BlackboardRecord {
 
 impl From<BoardEvent> for BlackboardRecord {
     fn from(BoardEvent { version, at, record }: BoardEvent) -> Self {
-        Self {
-            version,
-            at: at.into(),
-            author: record.author,
-            turn: record.turn,
-            reason: record.reason,
-            changes: record.changes.iter().map(|it| json!(it)).collect(),
-        }
+        let changes = record.changes.iter().map(|it| json!(it)).collect();
+        let BoardRecord { author, turn, reason, .. } = record;
+        Self { version, at: at.into(), author, turn, reason, changes }
     }
 }
 

@@ -256,16 +256,9 @@ pub(crate) struct HitView {
 impl From<MemoryHit> for HitView {
     fn from(hit: MemoryHit) -> Self {
         let shares = hit.shares.into_iter().map(|(signal, share)| (signal.as_str().to_owned(), share));
-        Self {
-            id: hit.id,
-            layer: hit.layer,
-            text: hit.text,
-            score: hit.score,
-            shares: shares.collect(),
-            thread: hit.thread,
-            turn: hit.turn,
-            at: hit.at.into(),
-        }
+        let (shares, at) = (shares.collect(), hit.at.into());
+        let MemoryHit { id, layer, text, score, thread, turn, .. } = hit;
+        Self { id, layer, text, score, shares, thread, turn, at }
     }
 }
 
