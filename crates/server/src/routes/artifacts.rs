@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 use super::turns::idempotency_key;
 use crate::app::Access;
 use crate::http::DateTime;
-use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, Version, shown};
+use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, Version, in_query_range, shown};
 use crate::http::params::{ArtifactPath, Repeatable, SessionPath};
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
@@ -80,16 +80,9 @@ pub(crate) struct ArtifactView {
 
 impl From<ArtifactInfo> for ArtifactView {
     fn from(info: ArtifactInfo) -> Self {
-        Self {
-            versions: info.versions().collect(),
-            updated: info.updated.into(),
-            name: info.name,
-            version: info.version,
-            title: info.title,
-            media_type: info.media_type,
-            summary: info.summary,
-            bytes: info.bytes,
-        }
+        let versions = info.versions().collect();
+        let ArtifactInfo { name, version, title, media_type, summary, bytes, updated, .. } = info;
+        Self { name, version, title, media_type, summary, bytes, updated: updated.into(), versions }
     }
 }
 
@@ -197,10 +190,7 @@ pub(crate) async fn show(
     let size =
         |it: Option<u64>, default: usize| it.map_or(default, |it| usize::try_from(it).unwrap_or(usize::MAX));
     let limit = size(query.limit, DEFAULT_CHARS);
-    if !(1..=MAX_CHARS).contains(&limit) {
-        let text = format!("`limit` is {limit}; it is from 1 to {MAX_CHARS}");
-        return Err(Problem::new(ErrorCode::QueryInvalid, text).at("limit"));
-    }
+    in_query_range("limit", limit, 1..=MAX_CHARS).map_err(|it| it.at("limit"))?;
     let thread = access.thread(&id, None).await?;
     let Some(found) = thread.artifact(&name, query.version).await? else {
         let named = shown(&name);

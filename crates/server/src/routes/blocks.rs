@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::turn_shapes::input;
 use crate::app::Access;
-use crate::http::input::{JsonBody, PathParam, shown};
+use crate::http::input::{JsonBody, PathParam, shown, within};
 use crate::http::params::BlockPath;
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
@@ -200,9 +200,7 @@ fn check(access: &Access, block: &TenantBlock) -> Result<(), Problem> {
         let text = format!("the body has {} bytes; it has at most {MAX_BODY}", block.body.len());
         return Err(Problem::in_body("body", text));
     }
-    if block.description.as_ref().is_some_and(|it| it.chars().count() > 1000) {
-        return Err(Problem::in_body("description", "it has more than 1,000 characters"));
-    }
+    within("description", block.description.as_deref(), 1000)?;
     if block.tags.len() > 50 || block.tags.iter().any(|it| it.chars().count() > 100) {
         let text = "there are more than 50, or one is longer than 100 characters";
         return Err(Problem::in_body("tags", text));

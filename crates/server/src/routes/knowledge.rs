@@ -10,7 +10,7 @@ use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use contexture::knowledge::document::Media;
-use contexture::knowledge::retrieve::{Hit, ReadRange, ReadTarget};
+use contexture::knowledge::retrieve::{Hit, HitDocument, ReadRange, ReadTarget};
 use contexture::knowledge::{Document, IndexError, Query, Refusal, RetrieveError};
 use contexture_message::ErrorCode;
 use contexture_project::{BaseHome, ProjectBase};
@@ -25,7 +25,9 @@ use utoipa::IntoParams;
 use super::sessions::limited;
 use crate::app::Access;
 use crate::http::DateTime;
-use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, in_range, segment};
+use crate::http::input::{
+    JsonBody, PathParam, PathParams, QueryParams, in_query_range, in_range, segment, shown, within,
+};
 use crate::http::params::{BasePath, KnowledgeDocumentPath};
 use crate::http::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
@@ -106,16 +108,9 @@ pub(crate) struct BaseView {
 
 impl BaseView {
     fn of(info: BaseInfo, is_folder: bool) -> Self {
-        Self {
-            base: info.base.to_string(),
-            description: info.settings.description,
-            language: info.settings.language,
-            is_folder,
-            documents: info.documents,
-            chunks: info.chunks,
-            created: info.created.into(),
-            updated: info.updated.into(),
-        }
+        let BaseInfo { base, settings: BaseSettings { language, description }, documents, chunks, .. } = info;
+        let (base, created, updated) = (base.to_string(), info.created.into(), info.updated.into());
+        Self { base, description, language, is_folder, documents, chunks, created, updated }
     }
 }
 
@@ -316,16 +311,9 @@ pub(crate) struct KnowledgeHit {
 
 impl From<Hit> for KnowledgeHit {
     fn from(hit: Hit) -> Self {
-        let shares = hit.shares.iter().map(|(signal, share)| (signal.as_str().to_owned(), *share));
-        let document = hit.document.clone();
-        Self {
-            score: hit.score,
-            shares: shares.collect(),
-            document: document.id,
-            title: document.title,
-            url: document.origin,
-            chunk: hit.into(),
-        }
+        let shares = hit.shares.iter().map(|(signal, share)| (signal.as_str().to_owned(), *share)).collect();
+        let HitDocument { id: document, title, origin: url, .. } = hit.document.clone();
+        Self { score: hit.score, shares, document, title, url, chunk: hit.into() }
     }
 }
 
@@ -386,7 +374,7 @@ fn missing(id: &BaseId) -> Problem {
 }
 
 fn no_document(id: &SourceId) -> Problem {
-    Problem::not_found("document", &id.as_str().chars().take(100).collect::<String>())
+    Problem::not_found("document", &shown(id.as_str()))
 }
 
 /// List the knowledge bases: the tenant's own, and the folders of the project.
@@ -559,20 +547,11 @@ fn media(name: Option<&str>) -> Result<Media, Problem> {
     let media = Media::of_type(name);
     // Whatever else begins with `text/` is read as plain text.
     if matches!(media, Media::Text) && !name.starts_with("text/") {
-        let shown: String = name.chars().take(100).collect();
-        let text = format!("documents of the type `{shown}` can't be indexed");
+        let text = format!("documents of the type `{}` can't be indexed", shown(name));
         let problem = Problem::new(ErrorCode::InputInvalid, text).at("media_type");
         return Err(problem.hint("convert it first, and send its text as `text/markdown` or `text/plain`"));
     }
     Ok(media)
-}
-
-fn within(name: &str, text: Option<&str>, most: usize) -> Result<(), Problem> {
-    let n = text.map_or(0, |it| it.chars().count());
-    if n <= most {
-        return Ok(());
-    }
-    Err(Problem::in_body(name, format!("`{name}` has {n} characters; it has at most {most}")))
 }
 
 /// Show a document with its text.
@@ -586,11 +565,7 @@ pub(crate) async fn document_details(
     PathParams(base, id): PathParams<BaseId, SourceId>,
     QueryParams(range): QueryParams<PassageQuery>,
 ) -> JsonResult<KnowledgeDocumentDetails> {
-    let max = range.max.unwrap_or(DEFAULT_CHARS);
-    if !(1..=MAX_CHARS).contains(&max) {
-        let text = format!("`max` is {max}; it goes from 1 to {MAX_CHARS}");
-        return Err(Problem::new(ErrorCode::QueryInvalid, text));
-    }
+    let max = in_query_range("max", range.max.unwrap_or(DEFAULT_CHARS), 1..=MAX_CHARS)?;
     let found = Found::of(&access, &base)?;
     let document = found.document(&id).await?.into();
     let retriever = found.base.retriever(&access.caller.tenant).await?;
@@ -628,21 +603,17 @@ pub(crate) async fn search(
     PathParam(id): PathParam<BaseId>,
     JsonBody(search): JsonBody<KnowledgeSearch>,
 ) -> JsonResult<KnowledgeSearchResults> {
-    let query = query(&access, search)?;
+    let KnowledgeSearch { query: text, top_k, min_score } = search;
+    within("query", Some(&text), MAX_QUERY)?;
+    if text.is_empty() {
+        return Err(Problem::in_body("query", "the query is empty"));
+    }
+    let top_k = in_range("top_k", top_k.unwrap_or(DEFAULT_TOP_K), 1..=MAX_TOP_K)? as usize;
+    let min_score = in_range("min_score", min_score.unwrap_or(0.0), 0.0..=1.0)?;
+    let query = Query { text, top_k, min_score, now: Some(access.time.now()) };
     let base = access.loaded().project.base(&id);
     let retriever = base.retriever(&access.caller.tenant).await?;
     let found = retriever.retrieve(query).await?;
     let notes = found.notes.iter().map(ToString::to_string).collect();
     Ok(Json(KnowledgeSearchResults { hits: found.hits.into_iter().map(KnowledgeHit::from).collect(), notes }))
-}
-
-fn query(access: &Access, search: KnowledgeSearch) -> Result<Query, Problem> {
-    let KnowledgeSearch { query, top_k, min_score } = search;
-    within("query", Some(&query), MAX_QUERY)?;
-    if query.is_empty() {
-        return Err(Problem::in_body("query", "the query is empty"));
-    }
-    let top_k = in_range("top_k", top_k.unwrap_or(DEFAULT_TOP_K), 1..=MAX_TOP_K)?;
-    let min_score = in_range("min_score", min_score.unwrap_or(0.0), 0.0..=1.0)?;
-    Ok(Query { text: query, top_k: top_k as usize, min_score, now: Some(access.time.now()) })
 }

@@ -15,7 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::app::Access;
 use crate::http::DateTime;
-use crate::http::input::{JsonBody, PathParam, QueryParams, segment};
+use crate::http::input::{JsonBody, PathParam, QueryParams, in_query_range, segment, within};
 use crate::http::params::SessionPath;
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
@@ -25,7 +25,7 @@ accepts!(NewSession);
 returns!(SessionView, SessionPage, ThreadView, ItemPage);
 
 /// How long a label may be, in characters.
-const MAX_LABEL: usize = 1000;
+pub(crate) const MAX_LABEL: usize = 1000;
 
 /// A new session.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -103,15 +103,6 @@ pub(crate) struct Page {
     limit: Option<u32>,
 }
 
-/// Checks what people call something.
-pub(crate) fn labelled(label: Option<String>) -> Result<Option<String>, Problem> {
-    let n = label.as_ref().map_or(0, |it| it.chars().count());
-    if n <= MAX_LABEL {
-        return Ok(label);
-    }
-    Err(Problem::in_body("label", format!("the label has {n} characters; it has at most {MAX_LABEL}")))
-}
-
 /// Checks the number at which a page starts. Stores can't count further than this.
 pub(crate) fn numbered(before: Option<u64>) -> Result<Option<u64>, Problem> {
     match before {
@@ -125,12 +116,7 @@ pub(crate) fn numbered(before: Option<u64>) -> Result<Option<u64>, Problem> {
 
 /// Checks a limit from the query.
 pub(crate) fn limited(limit: Option<u32>, default: u32, most: u32) -> Result<usize, Problem> {
-    match limit.unwrap_or(default) {
-        it if it >= 1 && it <= most => Ok(it as usize),
-        it => {
-            Err(Problem::new(ErrorCode::QueryInvalid, format!("`limit` is {it}; it goes from 1 to {most}")))
-        }
-    }
+    Ok(in_query_range("limit", limit.unwrap_or(default), 1..=most)? as usize)
 }
 
 impl From<SessionInfo> for SessionView {
@@ -159,7 +145,8 @@ pub(crate) async fn create(
     JsonBody(new): JsonBody<NewSession>,
 ) -> Result<impl IntoResponse, Problem> {
     let id = new.id.map(SessionId::parse).transpose()?;
-    let session = access.sessions.create(SessionStart { id, label: labelled(new.label)? }).await?;
+    within("label", new.label.as_deref(), MAX_LABEL)?;
+    let session = access.sessions.create(SessionStart { id, label: new.label }).await?;
     let view = view(&access, session.id()).await?;
     let location = format!("/v1/sessions/{}", segment(&view.id));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(view)))
@@ -302,13 +289,12 @@ pub(crate) async fn items(
     let n = limited(query.limit, 100, 10_000)?;
     let thread = access.thread(&id, query.thread).await?;
     let wrong = |code: ErrorCode, text: &str| Err(Problem::new(code, text));
-    let limit = match query.tokens {
-        Some(0) => return wrong(ErrorCode::QueryInvalid, "`tokens` is 0; it is at least 1"),
-        Some(tokens) => Limit::Tokens(Tokens(tokens)),
-        None => Limit::Turns(n),
-    };
+    let tokens = query.tokens.map(|it| Limit::Tokens(Tokens(it)));
     let view = query.view.unwrap_or(ViewName::Client);
-    let (items, before) = match (view, numbered(query.before)?, query.tokens) {
+    let (items, before) = match (view, numbered(query.before)?, tokens) {
+        (_, _, Some(Limit::Tokens(Tokens(0)))) => {
+            return wrong(ErrorCode::QueryInvalid, "`tokens` is 0; it is at least 1");
+        }
         (_, Some(0), _) => return wrong(ErrorCode::QueryInvalid, "`before` is 0; it is at least 1"),
         (ViewName::History, Some(_), _) => {
             return wrong(ErrorCode::InputInvalid, "`before` is for the views `client` and `all`");
@@ -316,17 +302,14 @@ pub(crate) async fn items(
         (_, Some(_), Some(_)) => {
             return wrong(ErrorCode::InputInvalid, "`before` and `tokens` exclude each other");
         }
-        (ViewName::History, None, _) => {
-            let limit = match limit {
-                // The model's view is what the window holds.
-                Limit::Turns(n) => Limit::Turns(n.min(thread.history_window())),
-                tokens @ Limit::Tokens(_) => tokens,
-            };
-            let turns = thread.history(Some(limit)).await?;
+        (ViewName::History, None, tokens) => {
+            // The model's view is what the window holds.
+            let window = Limit::Turns(n.min(thread.history_window()));
+            let turns = thread.history(tokens.or(Some(window))).await?;
             (turns.iter().map(|it| ItemOrTurn::Turn((&**it).into())).collect(), None)
         }
-        (ViewName::Client, None, Some(_)) => (documents(&thread, thread.client(Some(limit)).await?), None),
-        (ViewName::All, None, Some(_)) => (documents(&thread, thread.all(Some(limit)).await?), None),
+        (ViewName::Client, None, Some(_)) => (documents(&thread, thread.client(tokens).await?), None),
+        (ViewName::All, None, Some(_)) => (documents(&thread, thread.all(tokens).await?), None),
         (ViewName::Client | ViewName::All, before, None) => {
             let is_client = matches!(view, ViewName::Client);
             let end = before.map_or(Seq(u64::MAX), Seq);

@@ -7,16 +7,16 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use contexture_history::{SystemEvent, Visibility};
 use contexture_message::{ErrorCode, Message, Role};
-use contexture_session::{IsolatedStart, LogKind, ModelChoice, NewItem, Policy, SessionId, Thread, ThreadId};
+use contexture_session::{IsolatedStart, ModelChoice, NewItem, Policy, SessionId, Thread, ThreadId};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::sessions::{ThreadView, labelled};
+use super::sessions::{MAX_LABEL, ThreadView};
 use super::turns::idempotency_key;
 use crate::app::{Access, App};
-use crate::http::input::{JsonBody, PathParam, objects, optional_object, segment};
+use crate::http::input::{JsonBody, PathParam, objects, optional_object, segment, shown, taken, within};
 use crate::http::params::{Repeatable, SessionPath, ThreadPath};
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
@@ -57,13 +57,14 @@ pub(crate) async fn create(
     PathParam(id): PathParam<SessionId>,
     JsonBody(new): JsonBody<NewThread>,
 ) -> Result<impl IntoResponse, Problem> {
+    within("label", new.label.as_deref(), MAX_LABEL)?;
     let start = IsolatedStart {
         name: None,
         model: new.model.as_deref().map(model_choice).transpose()?,
         system_instructions: new.system_instructions,
         inherit_history: new.inherit_history,
         initial_messages: new.initial_messages.into_iter().map(appended).collect::<Result<_, _>>()?,
-        label: labelled(new.label)?,
+        label: new.label,
         base: new.base.map(ThreadId::parse).transpose()?,
     };
     let session = access.sessions.open(&id).await?;
@@ -76,7 +77,7 @@ pub(crate) async fn create(
 fn model_choice(name: &str) -> Result<ModelChoice, Problem> {
     let (provider, model) =
         name.split_once('/').filter(|(a, b)| !a.is_empty() && !b.is_empty()).ok_or_else(|| {
-            let text = format!("`{}` is not `provider/model`", crate::http::input::shown(name));
+            let text = format!("`{}` is not `provider/model`", shown(name));
             Problem::in_body("model", text)
         })?;
     Ok(ModelChoice { provider: provider.to_owned(), model: model.to_owned() })
@@ -156,8 +157,7 @@ pub(crate) async fn show(NamedThread { access, thread }: NamedThread) -> JsonRes
 )]
 pub(crate) async fn delete(NamedThread { access, thread }: NamedThread) -> Result<StatusCode, Problem> {
     let id = thread.id();
-    let head = access.store().head(thread.key().clone()).await?;
-    if head.is_some_and(|it| it.info.kind == LogKind::Main) {
+    if *id == id.session().main() {
         return Err(Problem::new(ErrorCode::MainThread, format!("`{id}` is the main thread of its session")));
     }
     let session = access.sessions.open(&id.session()).await?;
@@ -193,9 +193,7 @@ pub(crate) struct NewMessage {
 impl<'de> Deserialize<'de> for NewMessage {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut fields = Map::deserialize(deserializer)?;
-        let visibility = fields.remove("visibility").unwrap_or_default();
-        let visibility = optional_object(visibility)
-            .map_err(|err: serde_json::Error| D::Error::custom(format!("`visibility`: {err}")))?;
+        let visibility = taken(&mut fields, "visibility", optional_object)?;
         let message = serde_json::from_value(Value::Object(fields)).map_err(D::Error::custom)?;
         Ok(Self { message, visibility })
     }
@@ -204,10 +202,7 @@ impl<'de> Deserialize<'de> for NewMessage {
 impl NewMessage {
     fn item(self, default: Option<Visibility>) -> Result<NewItem, Problem> {
         let item = NewItem::from(appended(self.message)?);
-        Ok(match self.visibility.or(default) {
-            Some(visibility) => item.visibility(visibility),
-            None => item,
-        })
+        Ok(self.visibility.or(default).into_iter().fold(item, NewItem::visibility))
     }
 }
 
@@ -299,11 +294,7 @@ pub(crate) async fn tell(
     let key = idempotency_key(&headers)?;
     let event = SystemEvent::from_outside(new.name, new.text, new.data)
         .map_err(|err| Problem::in_body(err.field(), err.to_string()))?;
-    let item = NewItem::from(event);
-    let item = match new.visibility {
-        Some(visibility) => item.visibility(visibility),
-        None => item,
-    };
+    let item = new.visibility.into_iter().fold(NewItem::from(event), NewItem::visibility);
     add(&thread.with_policy(new.policy), key, vec![item]).await
 }
 
