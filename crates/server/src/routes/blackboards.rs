@@ -445,20 +445,12 @@ pub(crate) async fn follow(
         Err(err) => (format!("event: error\ndata: {}\n\n", json!(Problem::from(err))), true),
     });
     let beat = Duration::from_secs(access.config.heartbeat_seconds.max(1));
-    let stop = access.app.stop.clone();
-    let frames = stream::unfold(Some(Box::pin(frames)), move |frames| {
-        let stop = stop.clone();
-        async move {
-            let mut frames = frames?;
-            tokio::select! {
-                () = stop.cancelled() => None,
-                next = tokio::time::timeout(beat, frames.next()) => match next {
-                    Err(_) => Some((Ok::<_, Infallible>(": alive\n\n".to_owned()), Some(frames))),
-                    Ok(None) => None,
-                    Ok(Some((frame, is_last))) => Some((Ok(frame), (!is_last).then_some(frames))),
-                },
-            }
+    let frames = stream::unfold(Some(Box::pin(frames)), move |frames| async move {
+        let mut frames = frames?;
+        match tokio::time::timeout(beat, frames.next()).await {
+            Err(_) => Some((Ok::<_, Infallible>(": alive\n\n".to_owned()), Some(frames))),
+            Ok(next) => next.map(|(frame, is_last)| (Ok(frame), (!is_last).then_some(frames))),
         }
     });
-    Ok(events(Body::from_stream(frames)))
+    Ok(events(Body::from_stream(frames.take_until(access.stop.clone().cancelled_owned()))))
 }
