@@ -139,14 +139,9 @@ pub(crate) async fn add(
 ) -> JsonResult<ArtifactView> {
     let key = idempotency_key(&headers)?;
     let thread = access.thread(&id, None).await?.with_policy(body.policy);
-    let new = NewArtifact {
-        name: body.name,
-        text: body.text,
-        title: body.title,
-        media_type: body.media_type,
-        summary: body.summary,
-        expected: body.expected_version.map(u64::from),
-    };
+    let ArtifactBody { name, text, title, media_type, summary, .. } = body;
+    let expected = body.expected_version.map(u64::from);
+    let new = NewArtifact { name, text, title, media_type, summary, expected };
     Ok(Json(thread.put_artifact(new, key.as_deref()).await.map_err(problem)?.into()))
 }
 
