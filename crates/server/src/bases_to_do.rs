@@ -1,10 +1,12 @@
 //! The knowledge bases that need work in the background.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use contexture_session::BaseKey;
 use tokio::sync::Notify;
+
+use crate::lock::lock;
 
 /// The bases whose chunks may lack vectors. Each is listed once, however many documents were added meanwhile.
 #[derive(Debug, Default)]
@@ -32,11 +34,11 @@ impl BasesToDo {
 
     /// Takes the list, which is empty afterwards.
     pub(crate) fn take(&self) -> BTreeSet<BaseKey> {
-        std::mem::take(&mut *self.unembedded.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.unembedded))
     }
 
     /// Puts bases on the list without starting the work.
     pub(crate) fn put(&self, keys: BTreeSet<BaseKey>) {
-        self.unembedded.lock().unwrap_or_else(PoisonError::into_inner).extend(keys);
+        lock(&self.unembedded).extend(keys);
     }
 }

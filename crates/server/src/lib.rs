@@ -17,6 +17,7 @@
 //!
 //! ```text
 //! http                       callers, input, problems; how bodies, parameters and refusals are documented
+//! lock · tasks               mutexes · tasks that the end of the server waits for
 //! events · loaded_project    the events of sessions · the project and its agent
 //! ops · passes               audit log, metrics, readiness, traces · requests to models, stored
 //! gate · running_turns · flows   keys and limits · turns and runs that this instance drives
@@ -36,11 +37,13 @@ mod http;
 mod layers;
 mod listen;
 mod loaded_project;
+mod lock;
 mod ops;
 mod passes;
 mod routes;
 mod running_turns;
 mod server;
+mod tasks;
 mod tenant_blocks;
 
 pub use gate::{Key, Keys, NewKey, Token};

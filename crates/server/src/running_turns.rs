@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use contexture_agent::{AgentError, Event, Outcome, Run};
@@ -12,11 +12,12 @@ use contexture_session::{Thread, ThreadId, ThreadKey};
 use futures::StreamExt;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::Problem;
+use crate::lock::lock;
 use crate::ops::metrics::{Metrics, TURN_TIME, TURNS};
+use crate::tasks::Tasks;
 
 /// How often a turn looks whether another instance has asked for its end.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -51,13 +52,14 @@ impl TurnHandle {
 
     /// Returns the problem that an error of the turn is: a timeout and a shutdown are told apart from a requested stop.
     fn problem(&self, err: AgentError) -> Problem {
-        let Inner { timeout, stop, .. } = &*self.running_turns.0;
+        let RunningTurns { tasks, inner } = &self.running_turns;
+        let timeout = inner.timeout;
         match err {
             AgentError::Cancelled if self.timed_out.load(Ordering::Relaxed) => {
                 Problem::new(ErrorCode::TurnTimeout, format!("the turn took longer than {timeout:?}"))
                     .hint("`server.turn_timeout_seconds` of contexture.toml is the limit")
             }
-            AgentError::Cancelled if stop.is_cancelled() => {
+            AgentError::Cancelled if tasks.stop.is_cancelled() => {
                 Problem::new(ErrorCode::ShuttingDown, "the server is stopping; the turn was interrupted")
                     .retry_after(1)
             }
@@ -68,36 +70,22 @@ impl TurnHandle {
 
 /// All turns that run here.
 #[derive(Clone, Debug)]
-pub(crate) struct RunningTurns(Arc<Inner>);
+pub(crate) struct RunningTurns {
+    pub(crate) tasks: Tasks,
+    inner: Arc<Inner>,
+}
 
 #[derive(Debug)]
 struct Inner {
     running: Mutex<BTreeMap<(ThreadKey, TurnNo), CancellationToken>>,
-    tasks: TaskTracker,
-    /// Stops all of them.
-    stop: CancellationToken,
     timeout: Duration,
     metrics: Metrics,
 }
 
 impl RunningTurns {
     pub(crate) fn new(timeout: Duration, metrics: Metrics) -> Self {
-        let (running, tasks, stop) = (Mutex::default(), TaskTracker::new(), CancellationToken::new());
-        Self(Arc::new(Inner { running, tasks, stop, timeout, metrics }))
-    }
-
-    /// Whether no more turns are begun.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.0.tasks.is_closed()
-    }
-
-    fn running(&self) -> MutexGuard<'_, BTreeMap<(ThreadKey, TurnNo), CancellationToken>> {
-        self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns how many turns run.
-    pub(crate) fn n_running(&self) -> usize {
-        self.0.tasks.len()
+        let inner = Inner { running: Mutex::default(), timeout, metrics };
+        Self { tasks: Tasks::default(), inner: Arc::new(inner) }
     }
 
     /// Starts a turn of a thread in a new task. `begin` is given what stops it.
@@ -106,12 +94,12 @@ impl RunningTurns {
         thread: &Thread,
         begin: impl FnOnce(CancellationToken) -> Run,
     ) -> Result<TurnHandle, Problem> {
-        if self.0.tasks.is_closed() {
+        if self.tasks.is_closed() {
             let problem =
                 Problem::new(ErrorCode::ShuttingDown, "the server is stopping and accepts no more turns");
             return Err(problem.retry_after(1));
         }
-        let cancel = self.0.stop.child_token();
+        let cancel = self.tasks.stop.child_token();
         let (started_sender, turn_key) = oneshot::channel();
         let (outcome_sender, outcome) = oneshot::channel();
         let timed_out = Arc::<AtomicBool>::default();
@@ -130,25 +118,15 @@ impl RunningTurns {
             let _ = outcome_sender.send(result);
         };
         // The turn belongs to the trace of its request.
-        self.0.tasks.spawn(work.in_current_span());
+        self.tasks.running.spawn(work.in_current_span());
         Ok(TurnHandle { turn_key, outcome, cancel, timed_out, running_turns: self.clone() })
     }
 
     /// Stops a turn that runs here. Returns whether there was one.
     pub(crate) fn cancel(&self, thread: &ThreadKey, turn: TurnNo) -> bool {
-        let running = self.running();
+        let running = lock(&self.inner.running);
         let token = running.get(&(thread.clone(), turn));
         token.inspect(|it| it.cancel()).is_some()
-    }
-
-    /// Accepts no more turns, gives running ones some time, and then interrupts them.
-    pub(crate) async fn stop(&self, grace: Duration) {
-        self.0.tasks.close();
-        if tokio::time::timeout(grace, self.0.tasks.wait()).await.is_err() {
-            self.0.stop.cancel();
-            // An interrupted turn has only to be written down.
-            let _ = tokio::time::timeout(Duration::from_secs(10), self.0.tasks.wait()).await;
-        }
     }
 }
 
@@ -166,7 +144,7 @@ struct TurnDriver {
 impl TurnDriver {
     async fn drive(mut self, mut run: Run) -> Result<Outcome, AgentError> {
         let started = tokio::time::Instant::now();
-        let timeout = tokio::time::sleep(self.running_turns.0.timeout);
+        let timeout = tokio::time::sleep(self.running_turns.inner.timeout);
         let mut timeout = std::pin::pin!(timeout);
         let mut look = tokio::time::interval_at(started + LOOK_EVERY, LOOK_EVERY);
         let mut waits = true;
@@ -198,17 +176,17 @@ impl TurnDriver {
             Err(AgentError::Cancelled) => "interrupted",
             Err(_) => "failed",
         };
-        let metrics = &self.running_turns.0.metrics;
+        let metrics = &self.running_turns.inner.metrics;
         metrics.count(TURNS, &[status]);
         metrics.time(TURN_TIME, &[status], started.elapsed());
         if let Some(turn_key) = &self.turn_key {
-            self.running_turns.running().remove(turn_key);
+            lock(&self.running_turns.inner.running).remove(turn_key);
         }
         result
     }
 
     fn on_event(&mut self, event: &Event) {
-        self.running_turns.0.metrics.observe_event(event);
+        self.running_turns.inner.metrics.observe_event(event);
         if let Event::TurnStart { thread, turn } = event {
             self.begin(thread, turn);
         }
@@ -219,7 +197,7 @@ impl TurnDriver {
         let thread = ThreadId::parse(thread).unwrap_or_else(|_| key.thread.clone());
         let Some(turn) = TurnNo::parse(turn) else { return };
         let place = (ThreadKey { thread: thread.clone(), ..key }, turn);
-        self.running_turns.running().insert(place.clone(), self.cancel.clone());
+        lock(&self.running_turns.inner.running).insert(place.clone(), self.cancel.clone());
         self.turn_key = Some(place);
         if let Some(sender) = self.started_sender.take() {
             let _ = sender.send(TurnKey { thread, turn });

@@ -27,6 +27,8 @@ use crate::running_turns::RunningTurns;
 use crate::tenant_blocks::TenantBlocks;
 use crate::{background, layers};
 
+/// How long interrupted turns have to be written down, and runs to be released.
+const INTERRUPT: Duration = Duration::from_secs(10);
 /// How long the end of the server waits for a store that takes nothing.
 const FLUSH: Duration = Duration::from_secs(5);
 
@@ -157,8 +159,9 @@ impl Server {
     /// background work.
     pub async fn stop(&self) {
         let grace = Duration::from_secs(self.app.config.shutdown_grace_seconds);
-        tokio::join!(self.app.running_turns.stop(grace), self.app.drivers.stop(grace));
-        let written = async { tokio::join!(self.app.recorder.flush(), self.app.audit.flush()) };
+        let (turns, runs) = (&self.app.running_turns.tasks, &self.app.drivers.tasks);
+        tokio::join!(turns.end(grace, INTERRUPT), runs.end(grace, INTERRUPT));
+        let written = async { tokio::join!(self.app.recorder.tasks().flush(), self.app.audit.tasks.flush()) };
         if tokio::time::timeout(FLUSH, written).await.is_err() {
             tracing::error!("the store takes no writes: some passes and audit records are lost");
         }

@@ -156,10 +156,13 @@ impl TenantBlocks {
         block: &TenantBlock,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        let data = serde_json::to_string(block).unwrap_or_default();
-        let key = DocumentKey::of_tenant(tenant, BLOCK, name);
-        self.documents.put(Document { key, at, data }).await?;
+        self.write(DocumentKey::of_tenant(tenant, BLOCK, name), block, at).await?;
         self.documents.delete(DocumentKey::of_tenant(tenant, DELETED, name)).await
+    }
+
+    async fn write(&self, key: DocumentKey, block: &TenantBlock, at: Timestamp) -> Result<(), StoreError> {
+        let data = serde_json::to_string(block).unwrap_or_default();
+        self.documents.put(Document { key, at, data }).await
     }
 
     /// Deletes a block. Returns whether it existed.
@@ -171,10 +174,8 @@ impl TenantBlocks {
     ) -> Result<bool, StoreError> {
         let Some(block) = self.get(tenant, name).await? else { return Ok(false) };
         if block.is_frozen() {
-            let key = DocumentKey::of_tenant(tenant, DELETED, name);
             let marker = TenantBlock { body: String::new(), ..block };
-            let data = serde_json::to_string(&marker).unwrap_or_default();
-            self.documents.put(Document { key, at, data }).await?;
+            self.write(DocumentKey::of_tenant(tenant, DELETED, name), &marker, at).await?;
         }
         self.documents.delete(DocumentKey::of_tenant(tenant, BLOCK, name)).await?;
         Ok(true)

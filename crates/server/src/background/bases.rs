@@ -2,10 +2,8 @@
 //! then a search waits for its folder, and ranks by words alone.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_project::ProjectBase;
 use contexture_session::BaseKey;
 
 use crate::app::App;
@@ -34,7 +32,11 @@ pub(super) async fn work(app: &App) {
 async fn work_once(app: &App) -> BTreeSet<BaseKey> {
     let project = app.loaded().project.clone();
     for id in project.folder_bases() {
-        index(project.base(&id)).await;
+        let base = project.base(&id);
+        match base.open_folder().await {
+            Ok(()) => base.want_vectors(),
+            Err(err) => tracing::warn!(?base, "cannot index the folder: {err}"),
+        }
     }
     let mut failed = BTreeSet::new();
     for key in app.bases.take() {
@@ -44,12 +46,4 @@ async fn work_once(app: &App) -> BTreeSet<BaseKey> {
         }
     }
     failed
-}
-
-/// Brings a folder up to date, unless it is.
-async fn index(base: Arc<ProjectBase>) {
-    match base.open_folder().await {
-        Ok(()) => base.want_vectors(),
-        Err(err) => tracing::warn!(?base, "cannot index the folder: {err}"),
-    }
 }

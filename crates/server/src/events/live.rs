@@ -2,12 +2,14 @@
 //! tell that is never written.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use contexture_agent::Piece;
 use contexture_flow::{RunEvent, RunId};
 use contexture_session::{SessionKey, Thread, ThreadId, UnfinishedText};
 use tokio::sync::{Notify, broadcast};
+
+use crate::lock::lock;
 
 /// How much a follower may be behind what no log has before it misses some.
 const MAX_UNLOGGED: usize = 1024;
@@ -33,13 +35,9 @@ impl LiveSession {
 }
 
 impl LiveAnswers {
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, LiveSession>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns what is notified whenever an answer of a session grows.
     pub(crate) fn subscribe(&self, session: &SessionKey) -> Arc<Notify> {
-        let mut sessions = self.lock();
+        let mut sessions = lock(&self.0);
         if sessions.len() == sessions.capacity() {
             sessions.retain(|_, it| it.is_used());
         }
@@ -48,14 +46,14 @@ impl LiveAnswers {
 
     /// Returns what the runs of a session tell from now on that no log has.
     pub(crate) fn subscribe_to_runs(&self, session: &SessionKey) -> broadcast::Receiver<(RunId, RunEvent)> {
-        let mut sessions = self.lock();
+        let mut sessions = lock(&self.0);
         let unlogged = &mut sessions.entry(session.clone()).or_default().unlogged;
         unlogged.get_or_insert_with(|| broadcast::Sender::new(MAX_UNLOGGED)).subscribe()
     }
 
     /// Tells the followers of a run what no log has.
     pub(crate) fn tell_run(&self, session: &SessionKey, run: &RunId, event: &RunEvent) {
-        let sessions = self.lock();
+        let sessions = lock(&self.0);
         let Some(live) = sessions.get(session) else { return };
         if let Some(unlogged) = live.unlogged.as_ref().filter(|it| it.receiver_count() > 0) {
             let _ = unlogged.send((run.clone(), event.clone()));
@@ -65,20 +63,14 @@ impl LiveAnswers {
 
     /// Shows the answers of a session to `see`.
     pub(crate) fn each(&self, session: &SessionKey, mut see: impl FnMut(&ThreadId, &UnfinishedText)) {
-        let sessions = self.lock();
+        let sessions = lock(&self.0);
         let answers = sessions.get(session).into_iter().flat_map(|it| &it.answers);
         answers.for_each(|(thread, answer)| see(thread, answer));
     }
-}
 
-fn is_same(a: &UnfinishedText, b: &UnfinishedText) -> bool {
-    (a.began, a.after) == (b.began, b.after)
-}
-
-impl LiveAnswers {
     /// Notes that a model said more.
     pub(crate) fn streamed(&self, thread: &Thread, answer: &UnfinishedText, piece: Piece<'_>) {
-        let mut sessions = self.lock();
+        let mut sessions = lock(&self.0);
         let live = sessions.entry(thread.key().session()).or_default();
         match (live.answers.get_mut(thread.id()).filter(|it| is_same(it, answer)), piece) {
             (Some(grows), Piece::Text(text)) => grows.text.push_str(text),
@@ -90,7 +82,7 @@ impl LiveAnswers {
 
     /// Forgets an answer: from here on the log is about to have it, or it never does.
     pub(crate) fn settled(&self, thread: &Thread, answer: &UnfinishedText) {
-        let (mut sessions, session) = (self.lock(), thread.key().session());
+        let (mut sessions, session) = (lock(&self.0), thread.key().session());
         let Some(live) = sessions.get_mut(&session) else { return };
         if live.answers.get(thread.id()).is_some_and(|it| is_same(it, answer)) {
             live.answers.remove(thread.id());
@@ -101,12 +93,17 @@ impl LiveAnswers {
     }
 }
 
+fn is_same(a: &UnfinishedText, b: &UnfinishedText) -> bool {
+    (a.began, a.after) == (b.began, b.after)
+}
+
 #[cfg(test)]
 mod tests {
     use contexture_session::{SessionId, SessionKey, Tenant};
     use futures::FutureExt;
 
     use super::LiveAnswers;
+    use crate::lock::lock;
 
     #[test]
     fn followers_are_notified_and_forgotten_once_they_are_gone() {
@@ -116,12 +113,12 @@ mod tests {
         let live = LiveAnswers::default();
         let followers = [live.subscribe(&a), live.subscribe(&a), live.subscribe(&b)];
         let notified = followers.each_ref().map(|it| it.notified());
-        live.lock()[&a].grown.notify_waiters();
+        lock(&live.0)[&a].grown.notify_waiters();
         assert_eq!(notified.map(|it| it.now_or_never().is_some()), [true, true, false]);
-        assert_eq!(live.lock().len(), 2);
+        assert_eq!(lock(&live.0).len(), 2);
         drop(followers);
         let kept: Vec<_> = (0..1000).map(|it| live.subscribe(&session(&format!("s{it}")))).collect();
-        let sessions = live.lock();
+        let sessions = lock(&live.0);
         assert!(!sessions.contains_key(&a) && !sessions.contains_key(&b));
         assert_eq!(sessions.len(), kept.len());
     }

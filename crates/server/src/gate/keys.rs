@@ -68,7 +68,7 @@ impl Keys {
         let act = AuditEvent::new(actor, "key.created", &stored.key.id).of_tenant(&stored.key.tenant);
         // The act first: what is not on record is not done.
         act.write(&self.store, now).await?;
-        self.documents.create(document(&stored, now)?).await?;
+        self.documents.create(document(&stored, now)).await?;
         Ok((stored.key, token))
     }
 
@@ -102,7 +102,7 @@ impl Keys {
             stored.key.revoked = Some(now);
             let act = AuditEvent::new(actor, "key.revoked", id).of_tenant(&stored.key.tenant);
             act.write(&self.store, now).await?;
-            self.documents.put(document(&stored, now)?).await?;
+            self.documents.put(document(&stored, now)).await?;
         }
         Ok(Some(stored.key))
     }
@@ -144,10 +144,9 @@ fn stored(document: &Document) -> Result<StoredKey, StoreError> {
     serde_json::from_str(&document.data).map_err(damaged)
 }
 
-fn document(stored: &StoredKey, at: Timestamp) -> Result<Document, StoreError> {
-    let data = serde_json::to_string(stored)
-        .map_err(|err| StoreError::Damaged { place: "a key".to_owned(), detail: err.to_string() })?;
-    Ok(Document { key: key_of(&stored.key.id), at, data })
+fn document(stored: &StoredKey, at: Timestamp) -> Document {
+    let data = serde_json::to_string(stored).expect("a key is plain data");
+    Document { key: key_of(&stored.key.id), at, data }
 }
 
 /// A cache of the keys that is never outdated by more than [`FRESH`].
@@ -173,11 +172,6 @@ impl KeyCache {
         Self { keys, cached, reading, is_required: AtomicBool::new(false) }
     }
 
-    /// Whether there are any keys.
-    pub(super) async fn any(&self, now: Timestamp) -> Result<bool, StoreError> {
-        Ok(!self.fresh(now).await?.is_empty())
-    }
-
     /// Requires a key from now on.
     pub(super) fn require(&self) {
         self.is_required.store(true, Ordering::Release);
@@ -199,7 +193,8 @@ impl KeyCache {
         })
     }
 
-    async fn fresh(&self, now: Timestamp) -> Result<Arc<BTreeMap<String, StoredKey>>, StoreError> {
+    /// Returns the keys, none of them outdated.
+    pub(super) async fn fresh(&self, now: Timestamp) -> Result<Arc<BTreeMap<String, StoredKey>>, StoreError> {
         if let Some(keys) = self.cached(now) {
             return Ok(keys);
         }

@@ -2,14 +2,14 @@
 
 use contexture_message::ErrorCode;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::Key;
 use crate::Problem;
+use crate::lock::lock;
 
 /// The usage of keys on this instance.
 #[derive(Debug)]
@@ -24,17 +24,14 @@ pub(super) struct Limits {
 #[derive(Debug)]
 struct KeyUsage {
     bucket: Bucket,
-    running: Arc<AtomicU32>,
+    /// Each request that runs has a copy.
+    running: Arc<()>,
 }
 
 /// A request that runs, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct RunningRequest(Arc<AtomicU32>);
-
-impl Drop for RunningRequest {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+pub(crate) struct RunningRequest {
+    _counted: Arc<()>,
 }
 
 impl Limits {
@@ -46,12 +43,12 @@ impl Limits {
     pub(super) fn begin(&self, key: &Key, now: Instant) -> Result<RunningRequest, Problem> {
         let per_minute = key.requests_per_minute.unwrap_or(self.requests_per_minute);
         let concurrent = key.concurrent.unwrap_or(self.concurrent);
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = lock(&self.keys);
         let usage = keys
             .entry(key.id.clone())
             .or_insert_with(|| KeyUsage { bucket: Bucket::full(per_minute, now), running: Arc::default() });
         // Concurrency is checked first, so a request refused for it does not count against the rate limit.
-        if concurrent > 0 && usage.running.load(Ordering::Relaxed) >= concurrent {
+        if concurrent > 0 && Arc::strong_count(&usage.running) > concurrent as usize {
             let text = format!("{concurrent} requests of this key run at the same time, which is its limit");
             return Err(Problem::new(ErrorCode::RateLimited, text).retry_after(1));
         }
@@ -59,8 +56,7 @@ impl Limits {
             let text = format!("this key may make {per_minute} requests a minute");
             Problem::new(ErrorCode::RateLimited, text).retry_after(wait.as_secs_f64().ceil().max(1.0) as u64)
         })?;
-        usage.running.fetch_add(1, Ordering::Relaxed);
-        Ok(RunningRequest(Arc::clone(&usage.running)))
+        Ok(RunningRequest { _counted: Arc::clone(&usage.running) })
     }
 }
 

@@ -47,7 +47,7 @@ impl Gate {
 
     /// Whether there is a key, be it revoked or not.
     pub(crate) async fn has_keys(&self) -> Result<bool, StoreError> {
-        self.key_cache.any(self.time.now()).await
+        Ok(!self.key_cache.fresh(self.time.now()).await?.is_empty())
     }
 
     /// Requires a key from now on.

@@ -11,7 +11,7 @@ use contexture_message::{ErrorCode, JsonFault, json_fault};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::Problem;
 
@@ -108,6 +108,16 @@ pub(crate) fn objects<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     values.into_iter().map(read).collect()
 }
 
+/// Takes a field from an object whose other fields are read by another type, and reads it. One that is absent is null.
+pub(crate) fn taken<T, E: serde::de::Error>(
+    fields: &mut Map<String, Value>,
+    name: &str,
+    read: impl FnOnce(Value) -> serde_json::Result<T>,
+) -> Result<T, E> {
+    let value = fields.remove(name).unwrap_or_default();
+    read(value).map_err(|err| E::custom(format_args!("`{name}`: {err}")))
+}
+
 /// The one variable part of a path.
 #[derive(Clone, Debug)]
 pub(crate) struct PathParam<T>(pub(crate) T);
@@ -175,11 +185,33 @@ pub(crate) fn in_range<N: PartialOrd + Display>(
     number: N,
     range: RangeInclusive<N>,
 ) -> Result<N, Problem> {
-    if range.contains(&number) {
-        return Ok(number);
+    checked(name, number, range).map_err(|text| Problem::in_body(name, text))
+}
+
+/// Checks that a number of the query is in its range.
+pub(crate) fn in_query_range<N: PartialOrd + Display>(
+    name: &str,
+    number: N,
+    range: RangeInclusive<N>,
+) -> Result<N, Problem> {
+    checked(name, number, range).map_err(|text| Problem::new(ErrorCode::QueryInvalid, text))
+}
+
+fn checked<N: PartialOrd + Display>(name: &str, number: N, range: RangeInclusive<N>) -> Result<N, String> {
+    let (least, most) = (range.start(), range.end());
+    match range.contains(&number) {
+        true => Ok(number),
+        false => Err(format!("`{name}` is {number}; it goes from {least} to {most}")),
     }
-    let (least, most) = range.into_inner();
-    Err(Problem::in_body(name, format!("`{name}` is {number}; it goes from {least} to {most}")))
+}
+
+/// Checks that a text of the body is not longer than it may be, in characters.
+pub(crate) fn within(name: &str, text: Option<&str>, most: usize) -> Result<(), Problem> {
+    let n = text.map_or(0, |it| it.chars().count());
+    if n <= most {
+        return Ok(());
+    }
+    Err(Problem::in_body(name, format!("`{name}` has {n} characters; it has at most {most}")))
 }
 
 /// Returns the beginning of a text from outside, to quote it.

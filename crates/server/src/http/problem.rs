@@ -19,6 +19,7 @@ use crate::http::schemas::returns;
 returns!(Problem);
 
 /// A problem document (RFC 9457).
+#[must_use]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Problem {
     /// Names the kind of problem: `urn:contexture:problem:` and the code.
@@ -80,42 +81,36 @@ impl Problem {
     }
 
     /// Sets what there is now, where a write expected something else.
-    #[must_use]
     pub fn current(mut self, current: serde_json::Value) -> Self {
         self.more.current = Some(current);
         self
     }
 
     /// Sets the location.
-    #[must_use]
     pub fn at(mut self, at: impl Into<String>) -> Self {
         self.more.at = Some(at.into());
         self
     }
 
     /// Sets a hint.
-    #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.more.hint = Some(hint.into());
         self
     }
 
     /// Sets when to retry.
-    #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
         self
     }
 
     /// Sets the turn that failed.
-    #[must_use]
     pub fn of_turn(mut self, thread: &str, turn: &str) -> Self {
         (self.more.thread, self.more.turn) = (Some(thread.to_owned()), Some(turn.to_owned()));
         self
     }
 
     /// Sets the request id.
-    #[must_use]
     pub(crate) fn of_request(mut self, id: &str) -> Self {
         self.more.request_id = Some(id.to_owned());
         self

@@ -4,10 +4,12 @@
 //! limit is reached, a new connection replaces the one that has been idle the longest.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
+
+use crate::lock::lock;
 
 /// How many files are left for everything else, at least, where there are that many.
 const MIN_RESERVE: u64 = 64;
@@ -84,7 +86,7 @@ impl OpenConnections {
             }
         };
         let disconnect = CancellationToken::new();
-        let mut state = self.state();
+        let mut state = lock(&self.0.state);
         state.now += 1;
         let no = state.now;
         let connection = ConnectionState { n_requests: 0, idle_since: no, disconnect: disconnect.clone() };
@@ -92,19 +94,15 @@ impl OpenConnections {
         Arc::new(Connection { all: self.clone(), no, disconnect, _place: place })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn disconnect_oldest_idle(&self) {
-        if let Some(oldest) = self.state().idle().min_by_key(|it| it.idle_since) {
+        if let Some(oldest) = lock(&self.0.state).idle().min_by_key(|it| it.idle_since) {
             oldest.disconnect.cancel();
         }
     }
 
     /// Hangs up on all connections that have no request.
     pub(super) fn disconnect_idle(&self) {
-        self.state().idle().for_each(|it| it.disconnect.cancel());
+        lock(&self.0.state).idle().for_each(|it| it.disconnect.cancel());
     }
 }
 
@@ -118,7 +116,7 @@ impl State {
 impl Connection {
     /// Marks the start of a request.
     pub(super) fn begin(self: &Arc<Self>) -> ActiveRequest {
-        if let Some(own) = self.all.state().open.get_mut(&self.no) {
+        if let Some(own) = lock(&self.all.0.state).open.get_mut(&self.no) {
             own.n_requests += 1;
         }
         ActiveRequest(Arc::clone(self))
@@ -127,13 +125,13 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.all.state().open.remove(&self.no);
+        lock(&self.all.0.state).open.remove(&self.no);
     }
 }
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let mut state = self.0.all.state();
+        let mut state = lock(&self.0.all.0.state);
         state.now += 1;
         let now = state.now;
         if let Some(own) = state.open.get_mut(&self.0.no) {

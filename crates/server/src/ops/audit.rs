@@ -9,9 +9,9 @@ use contexture_session::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
-use tokio_util::task::TaskTracker;
 
 use crate::Caller;
+use crate::tasks::Tasks;
 
 /// The name of the journal, and of the session that it belongs to.
 const AUDIT: &str = "audit";
@@ -28,20 +28,17 @@ pub(crate) const SERVER: &str = "server";
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Returns the session of system data, in a tenant that no key opens.
-fn system_session() -> Result<SessionKey, StoreError> {
-    let invalid = |err: contexture_session::IdInvalid| StoreError::Damaged {
-        place: "the audit log".to_owned(),
-        detail: err.to_string(),
-    };
-    let session = SessionId::parse(AUDIT).map_err(invalid)?;
-    Ok(SessionKey { tenant: Tenant::parse("~system").map_err(invalid)?, session })
+fn system_session() -> SessionKey {
+    let tenant = Tenant::parse("~system").expect("it is the name of a tenant");
+    SessionKey { tenant, session: SessionId::parse(AUDIT).expect("it is the name of a session") }
 }
 
-fn journal(store: &Arc<dyn Store>) -> Result<Journal, StoreError> {
-    Ok(Journal::new(Arc::clone(store), system_session()?, AUDIT))
+fn journal(store: &Arc<dyn Store>) -> Journal {
+    Journal::new(Arc::clone(store), system_session(), AUDIT)
 }
 
 /// Something that was done.
+#[must_use]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditEvent {
     /// The actor: `key:ID`, `cli`, `server`, or `anybody` where no key is required.
@@ -73,14 +70,12 @@ impl AuditEvent {
     }
 
     /// Sets the tenant whose data was affected.
-    #[must_use]
     pub fn of_tenant(mut self, tenant: &Tenant) -> Self {
         self.tenant = Some(tenant.clone());
         self
     }
 
     /// Sets details. They must not contain secrets.
-    #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
         self
@@ -89,16 +84,16 @@ impl AuditEvent {
     /// Writes the event into the audit log. By the time it returns it is there.
     pub(crate) async fn write(&self, store: &Arc<dyn Store>, at: Timestamp) -> Result<(), StoreError> {
         let value = serde_json::to_value(self).unwrap_or_default();
-        match journal(store)?.append(&value, at, false).await {
+        match journal(store).append(&value, at, false).await {
             Err(StoreError::NotFound { .. }) => {}
             done => return done.map(|_| ()),
         }
-        let new = NewSession { key: system_session()?, label: None, at };
+        let new = NewSession { key: system_session(), label: None, at };
         match store.create_session(new).await {
             Ok(()) | Err(StoreError::Exists { .. }) => {}
             Err(err) => return Err(err),
         }
-        journal(store)?.append(&value, at, false).await.map(|_| ())
+        journal(store).append(&value, at, false).await.map(|_| ())
     }
 }
 
@@ -136,7 +131,7 @@ pub(crate) async fn audit_page(
     let mut acts = Vec::new();
     let n_records = if tenant.is_some() { PAGE } else { max };
     for _ in 0..PAGES {
-        let page = journal(store)?.newest(before, n_records).await?;
+        let page = journal(store).newest(before, n_records).await?;
         let is_last = page.len() < n_records;
         for entry in page.into_iter().map(entry) {
             before = Some(entry.number);
@@ -167,23 +162,24 @@ fn entry(record: JournalRecord) -> AuditEntry {
 pub(crate) struct Audit {
     store: Arc<dyn Store>,
     time: Arc<dyn Time>,
-    tasks: TaskTracker,
+    /// Each writes an act down.
+    pub(crate) tasks: Tasks,
 }
 
 impl Audit {
     pub(crate) fn new(store: Arc<dyn Store>, time: Arc<dyn Time>) -> Self {
-        Self { store, time, tasks: TaskTracker::new() }
+        Self { store, time, tasks: Tasks::default() }
     }
 
     /// Hands an act over to be written; it is written however long the store is away.
     pub(crate) fn note(&self, act: &AuditEvent) {
-        self.tasks.spawn(self.clone().keep(act.clone()));
+        self.tasks.running.spawn(self.clone().keep(act.clone()));
     }
 
     /// Writes an act down. By the time it returns it is in the log.
     pub(crate) async fn record(&self, act: AuditEvent) {
         // In a task of its own: a caller who goes away must not prevent it.
-        let _ = self.tasks.spawn(self.clone().keep(act)).await;
+        let _ = self.tasks.running.spawn(self.clone().keep(act)).await;
     }
 
     async fn keep(self, act: AuditEvent) {
@@ -194,17 +190,5 @@ impl Audit {
             tracing::warn!(error = %err, "the audit log can't be written yet; retrying");
             tokio::time::sleep(PAUSE).await;
         }
-    }
-
-    /// Returns how many acts are not written yet.
-    pub(crate) fn depth(&self) -> usize {
-        self.tasks.len()
-    }
-
-    /// Waits until everything is written.
-    pub(crate) async fn flush(&self) {
-        self.tasks.close();
-        self.tasks.wait().await;
-        self.tasks.reopen();
     }
 }

@@ -12,7 +12,7 @@ mod stored_pass;
 pub(crate) use elements::SHARED_HOURS;
 pub(crate) use legacy::{CHUNK, RESULT};
 pub(crate) use recorder::{PassRecorder, unkept_tenant};
-pub(crate) use stored_pass::{CallInfo, PassId, PassReader, ResultRecord, StoredPass, answer};
+pub(crate) use stored_pass::{CallInfo, PassId, PassReader, PassResult, StoredPass, answer};
 
 /// The name of the journals that hold passes.
 pub(crate) const PASSES: &str = "passes";

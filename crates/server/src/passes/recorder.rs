@@ -3,8 +3,8 @@
 //! A call and its result are one record. If the answer takes its time, the call is recorded first, so that a crash does
 //! not lose it, and its result follows in a record of its own.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use contexture::capabilities::memory::Memories;
@@ -15,11 +15,12 @@ use contexture_model::WireRequest;
 use contexture_session::{Journal, SessionKey, Store, StoreError, Tenant, ThreadId, ThreadKey, Time};
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
-use tokio_util::task::TaskTracker;
 
 use super::PASSES;
 use super::elements::{KnownElements, PassContent};
-use super::stored_pass::{CallInfo, Manifest, PassRecord, ResultRecord, Wire, body_hash};
+use super::stored_pass::{CallInfo, Manifest, PassRecord, PassResult, Wire, body_hash};
+use crate::lock::lock;
+use crate::tasks::Tasks;
 
 /// How long a call may take before it is recorded without its result.
 const SOON: Duration = Duration::from_secs(1);
@@ -44,7 +45,7 @@ struct Inner {
     memories: Memories,
     time: Arc<dyn Time>,
     state: Mutex<State>,
-    tasks: TaskTracker,
+    tasks: Tasks,
     /// Notified when a call was written.
     written: Notify,
 }
@@ -57,45 +58,43 @@ struct State {
     /// The sessions that were known when the last ones were forgotten, and were not used since.
     older: HashMap<SessionKey, Known>,
     n_calls: u64,
-    /// The calls that are being made: each waits for its result.
-    open: HashMap<(ThreadKey, String), OpenCall>,
-    /// The calls of a session that are over and not written yet.
-    unwritten: HashMap<SessionKey, BTreeSet<u64>>,
+    /// The calls that are not written yet. They are counted as they are made.
+    calls: BTreeMap<(SessionKey, u64), UnwrittenCall>,
 }
 
 type Known = Arc<tokio::sync::Mutex<KnownElements>>;
 
 #[derive(Debug)]
-struct OpenCall {
-    /// Calls are counted as they are made.
-    number: u64,
-    result: oneshot::Sender<ResultRecord>,
+struct UnwrittenCall {
+    thread: ThreadId,
+    turn: TurnNo,
+    /// Where its result goes; nothing once the call is over.
+    result: Option<oneshot::Sender<PassResult>>,
 }
 
 impl State {
     /// Returns whether a call that was made before this one is over and not written yet.
     fn is_behind(&self, session: &SessionKey, number: u64) -> bool {
-        let first = self.unwritten.get(session).and_then(BTreeSet::first);
-        first.is_some_and(|it| *it < number)
+        let mut before = self.calls.range((session.clone(), 0)..(session.clone(), number));
+        before.any(|(_, it)| it.result.is_none())
     }
 
-    fn set_written(&mut self, session: &SessionKey, number: u64) {
-        let Some(numbers) = self.unwritten.get_mut(session) else { return };
-        numbers.remove(&number);
-        if numbers.is_empty() {
-            self.unwritten.remove(session);
-        }
+    /// Marks the call that a turn is making as over. Returns where its result goes.
+    fn end_call(&mut self, session: &SessionKey, call: &Calling<'_>) -> Option<oneshot::Sender<PassResult>> {
+        let of_session = self.calls.range_mut((session.clone(), 0)..=(session.clone(), u64::MAX));
+        let mut of_turn = of_session.filter(|(_, it)| (&it.thread, it.turn) == (call.thread.id(), call.turn));
+        of_turn.find_map(|(_, it)| it.result.take())
     }
 }
 
 impl PassRecorder {
     pub(crate) fn new(store: Arc<dyn Store>, memories: Memories, time: Arc<dyn Time>) -> Self {
-        let (state, tasks, written) = (Mutex::default(), TaskTracker::new(), Notify::new());
+        let (state, tasks, written) = (Mutex::default(), Tasks::default(), Notify::new());
         Self(Arc::new(Inner { store, memories, time, state, tasks, written }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.state)
     }
 
     /// Knows nothing of a session any more.
@@ -105,16 +104,9 @@ impl PassRecorder {
         state.older.remove(session);
     }
 
-    /// Returns how many records are not written yet.
-    pub(crate) fn depth(&self) -> usize {
-        self.0.tasks.len()
-    }
-
-    /// Waits until everything is written.
-    pub(crate) async fn flush(&self) {
-        self.0.tasks.close();
-        self.0.tasks.wait().await;
-        self.0.tasks.reopen();
+    /// Returns the tasks that write calls down.
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.0.tasks
     }
 
     /// Waits until the calls of a session that are over are written, but not for a store that is away.
@@ -148,7 +140,7 @@ impl PassRecorder {
     }
 
     /// Writes a call down, with its result if that is there soon.
-    async fn record(&self, session: &SessionKey, call: NewCall, mut result: oneshot::Receiver<ResultRecord>) {
+    async fn record(&self, session: &SessionKey, call: NewCall, mut result: oneshot::Receiver<PassResult>) {
         let (manifest, content) = (call.manifest(), PassContent::of(&call.pass));
         let (number, at) = (call.number, call.at);
         drop(call);
@@ -213,7 +205,7 @@ struct WrittenGuard {
 
 impl Drop for WrittenGuard {
     fn drop(&mut self) {
-        self.recorder.state().set_written(&self.session, self.number);
+        self.recorder.state().calls.remove(&(self.session.clone(), self.number));
         self.recorder.0.written.notify_waiters();
     }
 }
@@ -277,24 +269,20 @@ fn session_of(thread: &ThreadKey) -> Option<SessionKey> {
     (thread.tenant != unkept_tenant()).then(|| thread.session())
 }
 
-fn place_of(call: &Calling<'_>) -> (ThreadKey, String) {
-    (call.thread.key().clone(), call.turn.to_string())
-}
-
 impl Watcher for PassRecorder {
     fn calling(&self, call: &Calling<'_>) {
         let Some(session) = session_of(call.thread.key()) else { return };
         let (sender, result) = oneshot::channel();
         let mut state = self.state();
-        if state.open.len() == state.open.capacity() {
-            state.open.retain(|_, it| !it.result.is_closed());
-        }
+        // A turn that is resumed has no result for the call that it made before.
+        drop(state.end_call(&session, call));
         state.n_calls += 1;
         let number = state.n_calls;
-        state.open.insert(place_of(call), OpenCall { number, result: sender });
+        let (thread, turn) = (call.thread.id().clone(), call.turn);
+        state.calls.insert((session.clone(), number), UnwrittenCall { thread, turn, result: Some(sender) });
         drop(state);
         let (recorder, call) = (self.clone(), NewCall::new(number, self.0.time.now(), call));
-        self.0.tasks.spawn(async move {
+        self.0.tasks.running.spawn(async move {
             let written = WrittenGuard { recorder, session, number };
             written.recorder.record(&written.session, call, result).await;
         });
@@ -306,19 +294,16 @@ impl Watcher for PassRecorder {
             Ok(stop) => (serde_json::to_value(stop).unwrap_or(Value::Null), None),
             Err(code) => (Value::Null, Some(code.clone())),
         };
-        let record = ResultRecord {
+        let record = PassResult {
             took_ms: u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX),
             usage: result.usage,
             cache: result.reconciled.as_ref().and_then(|it| serde_json::to_value(it).ok()),
             stop,
             error,
         };
-        let mut state = self.state();
-        let Some(OpenCall { number, result }) = state.open.remove(&place_of(call)) else { return };
-        state.unwritten.entry(session.clone()).or_default().insert(number);
-        if result.send(record).is_err() {
-            // The recorder has given up.
-            state.set_written(&session, number);
+        if let Some(result) = self.state().end_call(&session, call) {
+            // The recorder may have given up.
+            let _ = result.send(record);
         }
     }
 }

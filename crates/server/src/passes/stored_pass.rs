@@ -54,13 +54,13 @@ impl std::fmt::Display for PassId {
 #[serde(untagged)]
 pub(crate) enum PassRecord {
     /// The result of a call that was recorded without it.
-    Result { of: u64, result: ResultRecord },
+    Result { of: u64, result: PassResult },
     /// A call, with its result if that was there soon.
     Pass {
         #[serde(flatten)]
         manifest: Box<Manifest>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        result: Option<ResultRecord>,
+        result: Option<PassResult>,
     },
 }
 
@@ -146,8 +146,7 @@ pub(crate) struct Wire {
 
 /// The result of a model call.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "PassResult")]
-pub(crate) struct ResultRecord {
+pub(crate) struct PassResult {
     /// How long it took, in milliseconds.
     pub(crate) took_ms: u64,
     /// The tokens used.
@@ -181,7 +180,7 @@ pub(crate) struct StoredPass {
     pub(crate) id: PassId,
     pub(crate) at: Timestamp,
     pub(crate) manifest: Manifest,
-    pub(crate) result: Option<ResultRecord>,
+    pub(crate) result: Option<PassResult>,
 }
 
 impl StoredPass {

@@ -19,18 +19,17 @@ use crate::http::refusals::{Conflict, Failed, Forged, Form, NotThere, Refused, U
 use crate::http::schemas::{accepts, returns};
 use crate::{JsonResult, Problem};
 
-accepts!(DecisionRequest);
-returns!(Waits);
+accepts!(ApprovalDecision);
+returns!(PendingCalls);
 
 /// A decision.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "ApprovalDecision")]
-pub(crate) struct DecisionRequest {
+pub(crate) struct ApprovalDecision {
     /// The token that came with the request for approval.
     token: String,
     /// The decision.
-    verdict: VerdictName,
+    verdict: ApprovalVerdict,
     /// Why a call is denied; the model receives it.
     #[serde(default)]
     reason: Option<String>,
@@ -38,8 +37,7 @@ pub(crate) struct DecisionRequest {
 
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[schemars(rename = "ApprovalVerdict")]
-enum VerdictName {
+enum ApprovalVerdict {
     Approve,
     Deny,
 }
@@ -49,7 +47,7 @@ enum VerdictName {
 /// The id is that of the request, `thread:turn:call`. A forged or repeated decision changes nothing.
 /// `Accept: text/event-stream` has the same effect as `POST …/stream`.
 #[utoipa::path(
-    post, path = "/v1/approvals/{id}", operation_id = "decide_approval", tag = "approvals", params(ApprovalPath), request_body = DecisionRequest,
+    post, path = "/v1/approvals/{id}", operation_id = "decide_approval", tag = "approvals", params(ApprovalPath), request_body = ApprovalDecision,
     responses(
         (status = 200, description = "The outcome of the turn.", body = TurnResult),
         Refused, Forged, NotThere, Conflict, Form, Unusable, Failed,
@@ -59,7 +57,7 @@ pub(crate) async fn decide(
     access: Access,
     PathParam(id): PathParam<String>,
     headers: HeaderMap,
-    JsonBody(request): JsonBody<DecisionRequest>,
+    JsonBody(request): JsonBody<ApprovalDecision>,
 ) -> Result<Response, Problem> {
     let (thread, turn) = place(&id)?;
     let session = thread.session();
@@ -69,8 +67,8 @@ pub(crate) async fn decide(
     };
     let (loaded, prompt) = waiting_prompt(&access, &thread, &turn).await.map_err(|_| not_waiting())?;
     let verdict = match request.verdict {
-        VerdictName::Approve => Verdict::Approve,
-        VerdictName::Deny => Verdict::Deny { reason: request.reason },
+        ApprovalVerdict::Approve => Verdict::Approve,
+        ApprovalVerdict::Deny => Verdict::Deny { reason: request.reason },
     };
     let decision = Decision { approval: id, token: request.token, verdict };
     reply(&access, &thread, wants_events(&headers)?, false, |cancel| {
@@ -92,8 +90,7 @@ fn place(id: &str) -> Result<(ThreadId, String), Problem> {
 
 /// The decisions and results that a turn waits for.
 #[derive(Debug, Default, Serialize, JsonSchema)]
-#[schemars(rename = "PendingCalls")]
-pub(crate) struct Waits {
+pub(crate) struct PendingCalls {
     /// The turn that waits, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<String>,
@@ -106,18 +103,18 @@ pub(crate) struct Waits {
 /// Show what a session waits for.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/approvals", operation_id = "list_approvals", tag = "approvals", params(SessionPath, ThreadQuery),
-    responses((status = 200, description = "What the session waits for.", body = Waits), Refused, NotThere)
+    responses((status = 200, description = "What the session waits for.", body = PendingCalls), Refused, NotThere)
 )]
 pub(crate) async fn list(
     access: Access,
     PathParam(id): PathParam<SessionId>,
     QueryParams(query): QueryParams<ThreadQuery>,
-) -> JsonResult<Waits> {
+) -> JsonResult<PendingCalls> {
     let thread = access.thread(&id, query.thread).await?;
     let pending = Pending::of(&thread).await?;
     let waits = pending.map(|it| {
         let turn = Some(it.turn.to_string());
-        Waits { turn, approvals: it.approvals, client_calls: it.client_calls }
+        PendingCalls { turn, approvals: it.approvals, client_calls: it.client_calls }
     });
     Ok(Json(waits.unwrap_or_default()))
 }

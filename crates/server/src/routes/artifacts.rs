@@ -11,7 +11,8 @@ use utoipa::IntoParams;
 
 use super::turns::idempotency_key;
 use crate::app::Access;
-use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, Version, shown};
+use crate::http::DateTime;
+use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, Version, in_query_range, shown};
 use crate::http::params::{ArtifactPath, Repeatable, SessionPath};
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
@@ -72,24 +73,16 @@ pub(crate) struct ArtifactView {
     /// The size of the newest version, in bytes.
     bytes: u64,
     /// When the newest version was written.
-    #[schemars(extend("format" = "date-time"))]
-    updated: String,
+    updated: DateTime,
     /// The versions that can be read, oldest first.
     versions: Vec<u64>,
 }
 
 impl From<ArtifactInfo> for ArtifactView {
     fn from(info: ArtifactInfo) -> Self {
-        Self {
-            versions: info.versions().collect(),
-            updated: info.updated.to_millis(),
-            name: info.name,
-            version: info.version,
-            title: info.title,
-            media_type: info.media_type,
-            summary: info.summary,
-            bytes: info.bytes,
-        }
+        let versions = info.versions().collect();
+        let ArtifactInfo { name, version, title, media_type, summary, bytes, updated, .. } = info;
+        Self { name, version, title, media_type, summary, bytes, updated: updated.into(), versions }
     }
 }
 
@@ -146,14 +139,9 @@ pub(crate) async fn add(
 ) -> JsonResult<ArtifactView> {
     let key = idempotency_key(&headers)?;
     let thread = access.thread(&id, None).await?.with_policy(body.policy);
-    let new = NewArtifact {
-        name: body.name,
-        text: body.text,
-        title: body.title,
-        media_type: body.media_type,
-        summary: body.summary,
-        expected: body.expected_version.map(u64::from),
-    };
+    let ArtifactBody { name, text, title, media_type, summary, .. } = body;
+    let expected = body.expected_version.map(u64::from);
+    let new = NewArtifact { name, text, title, media_type, summary, expected };
     Ok(Json(thread.put_artifact(new, key.as_deref()).await.map_err(problem)?.into()))
 }
 
@@ -173,13 +161,13 @@ pub(crate) async fn list(access: Access, PathParam(id): PathParam<SessionId>) ->
 #[into_params(parameter_in = Query)]
 pub(crate) struct RangeQuery {
     /// The version; by default the newest.
-    #[param(minimum = 1, maximum = 9_007_199_254_740_991_i64, nullable = false)]
+    #[param(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
     version: Option<u64>,
     /// The first character; by default 0.
-    #[param(minimum = 0, maximum = 9_007_199_254_740_991_i64, nullable = false)]
+    #[param(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
     from: Option<u64>,
     /// How many characters at most.
-    #[param(minimum = 1, maximum = 1_000_000, default = 100_000, nullable = false)]
+    #[param(minimum = 1, maximum = 1_000_000, default = 100_000)]
     limit: Option<u64>,
 }
 
@@ -197,10 +185,7 @@ pub(crate) async fn show(
     let size =
         |it: Option<u64>, default: usize| it.map_or(default, |it| usize::try_from(it).unwrap_or(usize::MAX));
     let limit = size(query.limit, DEFAULT_CHARS);
-    if !(1..=MAX_CHARS).contains(&limit) {
-        let text = format!("`limit` is {limit}; it is from 1 to {MAX_CHARS}");
-        return Err(Problem::new(ErrorCode::QueryInvalid, text).at("limit"));
-    }
+    in_query_range("limit", limit, 1..=MAX_CHARS).map_err(|it| it.at("limit"))?;
     let thread = access.thread(&id, None).await?;
     let Some(found) = thread.artifact(&name, query.version).await? else {
         let named = shown(&name);
@@ -232,7 +217,7 @@ pub(crate) async fn show(
 #[into_params(parameter_in = Query)]
 pub(crate) struct DeleteQuery {
     /// Only if this is the newest version.
-    #[param(value_type = Option<u64>, minimum = 0, maximum = 9_007_199_254_740_991_i64, nullable = false)]
+    #[param(value_type = Option<u64>, minimum = 0, maximum = 9_007_199_254_740_991_i64)]
     expected_version: Option<Version>,
 }
 

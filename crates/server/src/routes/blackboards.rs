@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
-use axum::http::{HeaderMap, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderMap;
+use axum::response::Response;
 use contexture::capabilities::blackboard::{
-    Board, BoardAuthor, BoardDefinition, BoardError, BoardEvent, BoardOwner, BoardScope, BoardState,
-    BoardWrite, Edit, PatchOperation, Pointer,
+    Board, BoardAuthor, BoardDefinition, BoardError, BoardEvent, BoardOwner, BoardRecord, BoardScope,
+    BoardState, BoardWrite, Edit, PatchOperation, Pointer,
 };
 use contexture_message::ErrorCode;
 use contexture_session::{SessionId, ThreadId};
@@ -29,16 +29,16 @@ use crate::http::input::{JsonBody, PathParam, QueryParams, Version};
 use crate::http::params::{BlackboardPath, LastVersion};
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
+use crate::http::{DateTime, events};
 use crate::{JsonResult, Problem};
 
 accepts!(BlackboardPut, BlackboardPatch);
-returns!(BlackboardPage, BlackboardView, BlackboardRecords, BlackboardRecordView);
+returns!(BlackboardPage, Blackboard, BlackboardRecords, BlackboardRecord);
 
 impl From<BoardError> for Problem {
     fn from(err: BoardError) -> Self {
         let (code, text) = (err.code(), err.to_string());
         match err {
-            BoardError::Store(err) => err.into(),
             BoardError::Stale { path, version, value, .. } => Self::new(code, text)
                 .current(json!({"path": path, "version": version, "value": value}))
                 .hint("look at `current`, then write again with its version"),
@@ -56,13 +56,13 @@ impl From<BoardError> for Problem {
 #[into_params(parameter_in = Query)]
 pub(crate) struct OwnerQuery {
     /// The session, of boards with the scope `session` or `thread`.
-    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$")]
     session: Option<String>,
     /// The thread, of boards with the scope `thread`; by default the main one of the session.
-    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     thread: Option<String>,
     /// The user, of boards with the scope `user`.
-    #[param(min_length = 1, max_length = 150, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 150, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     user: Option<String>,
 }
 
@@ -72,19 +72,19 @@ pub(crate) struct OwnerQuery {
 #[into_params(parameter_in = Query)]
 pub(crate) struct PartQuery {
     /// The session, of boards with the scope `session` or `thread`.
-    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$")]
     session: Option<String>,
     /// The thread, of boards with the scope `thread`; by default the main one of the session.
-    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     thread: Option<String>,
     /// The user, of boards with the scope `user`.
-    #[param(min_length = 1, max_length = 150, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 150, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     user: Option<String>,
     /// A JSON Pointer such as `/items/0`; by default the whole board.
-    #[param(max_length = 1000, nullable = false)]
+    #[param(max_length = 1000)]
     path: Option<String>,
     /// The version of the board that the caller has read, for writes.
-    #[param(value_type = Option<u64>, minimum = 0, maximum = 9_007_199_254_740_991_i64, nullable = false)]
+    #[param(value_type = Option<u64>, minimum = 0, maximum = 9_007_199_254_740_991_i64)]
     version: Option<Version>,
 }
 
@@ -94,19 +94,19 @@ pub(crate) struct PartQuery {
 #[into_params(parameter_in = Query)]
 pub(crate) struct RecordsQuery {
     /// The session, of boards with the scope `session` or `thread`.
-    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$")]
     session: Option<String>,
     /// The thread, of boards with the scope `thread`; by default the main one of the session.
-    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     thread: Option<String>,
     /// The user, of boards with the scope `user`.
-    #[param(min_length = 1, max_length = 150, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 150, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     user: Option<String>,
     /// Only records after this version; by default all.
-    #[param(minimum = 0, maximum = 9_007_199_254_740_991_i64, nullable = false)]
+    #[param(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
     after: Option<u64>,
     /// How many at most, of a page; a stream has no limit.
-    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
 }
 
@@ -114,13 +114,12 @@ pub(crate) struct RecordsQuery {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct BlackboardPage {
     /// The boards, in the order of their ids.
-    blackboards: Vec<DefinitionView>,
+    blackboards: Vec<BlackboardDefinition>,
 }
 
 /// The definition of a blackboard.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "BlackboardDefinition")]
-pub(crate) struct DefinitionView {
+pub(crate) struct BlackboardDefinition {
     /// Its id.
     id: String,
     /// Who shares it.
@@ -132,7 +131,7 @@ pub(crate) struct DefinitionView {
     schema: Value,
 }
 
-impl From<&BoardDefinition> for DefinitionView {
+impl From<&BoardDefinition> for BlackboardDefinition {
     fn from(definition: &BoardDefinition) -> Self {
         Self {
             id: definition.id().to_owned(),
@@ -145,8 +144,7 @@ impl From<&BoardDefinition> for DefinitionView {
 
 /// What a blackboard holds at a path.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Blackboard")]
-pub(crate) struct BlackboardView {
+pub(crate) struct Blackboard {
     /// The id of the board.
     id: String,
     /// The version of the board: what a write may name as the version that it expects.
@@ -159,7 +157,7 @@ pub(crate) struct BlackboardView {
     value: Value,
 }
 
-impl BlackboardView {
+impl Blackboard {
     fn of(board: &Board, state: &BoardState, path: &Pointer) -> Self {
         Self {
             id: board.definition().id().to_owned(),
@@ -237,18 +235,16 @@ pub(crate) struct BlackboardPatch {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct BlackboardRecords {
     /// The records, oldest first.
-    records: Vec<BlackboardRecordView>,
+    records: Vec<BlackboardRecord>,
 }
 
 /// What a write did.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "BlackboardRecord")]
-pub(crate) struct BlackboardRecordView {
+pub(crate) struct BlackboardRecord {
     /// The version that the write made.
     version: u64,
     /// The time of the write.
-    #[schemars(extend("format" = "date-time"))]
-    at: String,
+    at: DateTime,
     /// The author.
     author: BoardAuthor,
     /// The thread and turn, if it was made in one.
@@ -261,16 +257,11 @@ pub(crate) struct BlackboardRecordView {
     changes: Vec<Value>,
 }
 
-impl From<BoardEvent> for BlackboardRecordView {
+impl From<BoardEvent> for BlackboardRecord {
     fn from(BoardEvent { version, at, record }: BoardEvent) -> Self {
-        Self {
-            version,
-            at: at.to_millis(),
-            author: record.author,
-            turn: record.turn,
-            reason: record.reason,
-            changes: record.changes.iter().map(|it| json!(it)).collect(),
-        }
+        let changes = record.changes.iter().map(|it| json!(it)).collect();
+        let BoardRecord { author, turn, reason, .. } = record;
+        Self { version, at: at.into(), author, turn, reason, changes }
     }
 }
 
@@ -309,24 +300,26 @@ fn pointer(path: Option<&str>) -> Result<Pointer, Problem> {
 )]
 pub(crate) async fn list(access: Access) -> Json<BlackboardPage> {
     let definitions = access.loaded().project.boards().definitions();
-    Json(BlackboardPage { blackboards: definitions.iter().map(|it| DefinitionView::from(&**it)).collect() })
+    Json(BlackboardPage {
+        blackboards: definitions.iter().map(|it| BlackboardDefinition::from(&**it)).collect(),
+    })
 }
 
 /// Read a blackboard, or a part of it.
 #[utoipa::path(
     get, path = "/v1/blackboards/{id}", operation_id = "get_blackboard", tag = "blackboards",
     params(BlackboardPath, PartQuery),
-    responses((status = 200, description = "What it holds.", body = BlackboardView), Refused, NotThere)
+    responses((status = 200, description = "What it holds.", body = Blackboard), Refused, NotThere)
 )]
 pub(crate) async fn show(
     access: Access,
     PathParam(id): PathParam<String>,
     QueryParams(query): QueryParams<PartQuery>,
-) -> JsonResult<BlackboardView> {
+) -> JsonResult<Blackboard> {
     let PartQuery { session, thread, user, path, .. } = query;
     let (board, path) =
         (found(&access, &id, OwnerQuery { session, thread, user }).await?, pointer(path.as_deref())?);
-    Ok(Json(BlackboardView::of(&board, &board.read().await?, &path)))
+    Ok(Json(Blackboard::of(&board, &board.read().await?, &path)))
 }
 
 /// Write one value to a blackboard, by the merge rule of its field.
@@ -334,7 +327,7 @@ pub(crate) async fn show(
     put, path = "/v1/blackboards/{id}", operation_id = "write_blackboard", tag = "blackboards",
     params(BlackboardPath, OwnerQuery), request_body = BlackboardPut,
     responses(
-        (status = 200, description = "What the path holds now.", body = BlackboardView),
+        (status = 200, description = "What the path holds now.", body = Blackboard),
         Refused, NotThere, Conflict, Unusable,
     )
 )]
@@ -343,12 +336,12 @@ pub(crate) async fn put(
     PathParam(id): PathParam<String>,
     QueryParams(owner): QueryParams<OwnerQuery>,
     JsonBody(body): JsonBody<BlackboardPut>,
-) -> JsonResult<BlackboardView> {
+) -> JsonResult<Blackboard> {
     let (board, path) = (found(&access, &id, owner).await?, pointer(Some(&body.path))?);
     let edit = Edit::Put { path: path.clone(), value: body.value };
     let state = write(&board, edit, body.version, body.reason).await?;
     let path = if matches!(path.split(), Some((_, "-"))) { Pointer::default() } else { path };
-    Ok(Json(BlackboardView::of(&board, &state, &path)))
+    Ok(Json(Blackboard::of(&board, &state, &path)))
 }
 
 /// Apply a JSON Patch to a blackboard, as a whole or not at all.
@@ -356,7 +349,7 @@ pub(crate) async fn put(
     patch, path = "/v1/blackboards/{id}", operation_id = "patch_blackboard", tag = "blackboards",
     params(BlackboardPath, OwnerQuery), request_body = BlackboardPatch,
     responses(
-        (status = 200, description = "What the board holds now.", body = BlackboardView),
+        (status = 200, description = "What the board holds now.", body = Blackboard),
         Refused, NotThere, Conflict, Unusable,
     )
 )]
@@ -365,10 +358,10 @@ pub(crate) async fn patch(
     PathParam(id): PathParam<String>,
     QueryParams(owner): QueryParams<OwnerQuery>,
     JsonBody(body): JsonBody<BlackboardPatch>,
-) -> JsonResult<BlackboardView> {
+) -> JsonResult<Blackboard> {
     let board = found(&access, &id, owner).await?;
     let state = write(&board, Edit::Patch(body.operations), body.version, body.reason).await?;
-    Ok(Json(BlackboardView::of(&board, &state, &Pointer::default())))
+    Ok(Json(Blackboard::of(&board, &state, &Pointer::default())))
 }
 
 /// Clear a blackboard, or a part of it.
@@ -376,7 +369,7 @@ pub(crate) async fn patch(
     delete, path = "/v1/blackboards/{id}", operation_id = "clear_blackboard", tag = "blackboards",
     params(BlackboardPath, PartQuery),
     responses(
-        (status = 200, description = "What the board holds now.", body = BlackboardView),
+        (status = 200, description = "What the board holds now.", body = Blackboard),
         Refused, NotThere, Conflict,
     )
 )]
@@ -384,11 +377,11 @@ pub(crate) async fn clear(
     access: Access,
     PathParam(id): PathParam<String>,
     QueryParams(query): QueryParams<PartQuery>,
-) -> JsonResult<BlackboardView> {
+) -> JsonResult<Blackboard> {
     let PartQuery { session, thread, user, path, version } = query;
     let board = found(&access, &id, OwnerQuery { session, thread, user }).await?;
     let state = write(&board, Edit::Clear(pointer(path.as_deref())?), version, None).await?;
-    Ok(Json(BlackboardView::of(&board, &state, &Pointer::default())))
+    Ok(Json(Blackboard::of(&board, &state, &Pointer::default())))
 }
 
 async fn write(
@@ -426,7 +419,7 @@ pub(crate) async fn records(
     get, path = "/v1/blackboards/{id}/events", operation_id = "follow_blackboard", tag = "blackboards",
     params(BlackboardPath, RecordsQuery, LastVersion),
     responses(
-        (status = 200, description = "Writes as they happen: the `data` of each frame is a `BlackboardRecord`.", body = BlackboardRecordView, content_type = "text/event-stream"),
+        (status = 200, description = "Writes as they happen: the `data` of each frame is a `BlackboardRecord`.", body = BlackboardRecord, content_type = "text/event-stream"),
         Refused, NotThere,
     )
 )]
@@ -444,35 +437,20 @@ pub(crate) async fn follow(
         Problem::new(ErrorCode::HeaderInvalid, "`Last-Event-ID` is not a version").at("Last-Event-ID")
     })?;
     let board = found(&access, &id, OwnerQuery { session, thread, user }).await?;
-    let events = board.subscribe(last.or(after).unwrap_or(0));
-    let frames = events.map(|it| match it {
+    let frames = board.subscribe(last.or(after).unwrap_or(0)).map(|it| match it {
         Ok(event) => {
-            let (version, data) = (event.version, json!(BlackboardRecordView::from(event)));
+            let (version, data) = (event.version, json!(BlackboardRecord::from(event)));
             (format!("id: {version}\nevent: blackboard.write\ndata: {data}\n\n"), false)
         }
         Err(err) => (format!("event: error\ndata: {}\n\n", json!(Problem::from(err))), true),
     });
     let beat = Duration::from_secs(access.config.heartbeat_seconds.max(1));
-    let stop = access.app.stop.clone();
-    let frames = stream::unfold(Some(Box::pin(frames)), move |frames| {
-        let stop = stop.clone();
-        async move {
-            let mut frames = frames?;
-            tokio::select! {
-                () = stop.cancelled() => None,
-                next = tokio::time::timeout(beat, frames.next()) => match next {
-                    Err(_) => Some((Ok::<_, Infallible>(": alive\n\n".to_owned()), Some(frames))),
-                    Ok(None) => None,
-                    Ok(Some((frame, is_last))) => Some((Ok(frame), (!is_last).then_some(frames))),
-                },
-            }
+    let frames = stream::unfold(Some(Box::pin(frames)), move |frames| async move {
+        let mut frames = frames?;
+        match tokio::time::timeout(beat, frames.next()).await {
+            Err(_) => Some((Ok::<_, Infallible>(": alive\n\n".to_owned()), Some(frames))),
+            Ok(next) => next.map(|(frame, is_last)| (Ok(frame), (!is_last).then_some(frames))),
         }
     });
-    // Proxies that collect answers would hold events back.
-    let headers = [
-        (header::CONTENT_TYPE.as_str(), "text/event-stream"),
-        (header::CACHE_CONTROL.as_str(), "no-cache"),
-        ("x-accel-buffering", "no"),
-    ];
-    Ok((headers, Body::from_stream(frames)).into_response())
+    Ok(events(Body::from_stream(frames.take_until(access.stop.clone().cancelled_owned()))))
 }

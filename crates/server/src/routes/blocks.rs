@@ -3,10 +3,7 @@
 use axum::Json;
 use axum::http::StatusCode;
 use contexture_compose::tags::{TagError, block_tag_name, outside_block_name};
-use contexture_compose::{
-    Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Prompt, ResolveOptions, Source,
-    Text,
-};
+use contexture_compose::{Block, BlockMessage, BlockMode, BlockScope, Prompt, ResolveOptions, Source};
 use contexture_message::{ErrorCode, Tokens};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::turn_shapes::input;
 use crate::app::Access;
-use crate::http::input::{JsonBody, PathParam, shown};
+use crate::http::input::{JsonBody, PathParam, shown, within};
 use crate::http::params::BlockPath;
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
@@ -32,6 +29,13 @@ pub(crate) enum BlockOrigin {
     Project,
     /// The tenant.
     Tenant,
+}
+
+impl BlockOrigin {
+    /// Only blocks of the tenant have a text of their own.
+    fn of(body: &Option<String>) -> Self {
+        if body.is_some() { BlockOrigin::Tenant } else { BlockOrigin::Project }
+    }
 }
 
 /// A prompt block.
@@ -68,10 +72,12 @@ pub(crate) struct BlockView {
 }
 
 impl BlockView {
-    fn of(block: &BlockDefinition, origin: BlockOrigin, body: Option<String>) -> Self {
+    /// Returns a block of the project, or with its text one of the tenant.
+    fn of(block: &Block, body: Option<String>) -> Self {
+        let block = block.definition();
         Self {
             name: block_tag_name(&block.name).unwrap_or_else(|_| block.name.clone()),
-            origin,
+            origin: BlockOrigin::of(&body),
             description: block.description.clone(),
             message: block.message,
             scope: block.scope,
@@ -83,11 +89,6 @@ impl BlockView {
             enabled: block.enabled,
             body,
         }
-    }
-
-    fn of_tenant(name: &str, block: &TenantBlock) -> Result<Self, Problem> {
-        let made = made(name, block)?;
-        Ok(Self::of(made.definition(), BlockOrigin::Tenant, Some(block.body.clone())))
     }
 }
 
@@ -126,6 +127,16 @@ fn of_project(access: &Access, name: &str) -> Option<Block> {
     loaded.project.blocks().filter_map(|(_, it)| it.ok()).find(is_meant).cloned()
 }
 
+/// Finds the block with a tag: of the project, or of the tenant with its text.
+async fn found(access: &Access, name: &str) -> Result<(Block, Option<String>), Problem> {
+    if let Some(block) = of_project(access, name) {
+        return Ok((block, None));
+    }
+    let block = blocks(access).get(&access.caller.tenant, name).await?;
+    let block = block.ok_or_else(|| Problem::not_found("block", &shown(name)))?;
+    Ok((made(name, &block)?, Some(block.body)))
+}
+
 /// List the prompt blocks.
 #[utoipa::path(
     get, path = "/v1/blocks", operation_id = "list_blocks", tag = "blocks",
@@ -134,11 +145,10 @@ fn of_project(access: &Access, name: &str) -> Option<Block> {
 pub(crate) async fn list(access: Access) -> JsonResult<BlockList> {
     let loaded = access.loaded();
     let files = loaded.project.blocks().filter_map(|(_, it)| it.ok());
-    let mut listed: Vec<BlockView> =
-        files.map(|it| BlockView::of(it.definition(), BlockOrigin::Project, None)).collect();
+    let mut listed: Vec<BlockView> = files.map(|it| BlockView::of(it, None)).collect();
     listed.sort_by(|a, b| a.name.cmp(&b.name));
     for (name, block) in blocks(&access).all(&access.caller.tenant).await? {
-        listed.push(BlockView::of_tenant(&name, &block)?);
+        listed.push(BlockView::of(&made(&name, &block)?, Some(block.body)));
     }
     Ok(Json(BlockList { blocks: listed }))
 }
@@ -149,13 +159,8 @@ pub(crate) async fn list(access: Access) -> JsonResult<BlockList> {
     responses((status = 200, description = "The block.", body = BlockView), Refused, NotThere)
 )]
 pub(crate) async fn show(access: Access, PathParam(name): PathParam<String>) -> JsonResult<BlockView> {
-    let name = tag(&name)?;
-    if let Some(block) = of_project(&access, &name) {
-        return Ok(Json(BlockView::of(block.definition(), BlockOrigin::Project, None)));
-    }
-    let block = blocks(&access).get(&access.caller.tenant, &name).await?;
-    let block = block.ok_or_else(|| Problem::not_found("block", &shown(&name)))?;
-    BlockView::of_tenant(&name, &block).map(Json)
+    let (block, body) = found(&access, &tag(&name)?).await?;
+    Ok(Json(BlockView::of(&block, body)))
 }
 
 /// Create or replace a prompt block of the tenant.
@@ -173,7 +178,7 @@ pub(crate) async fn put(
 ) -> JsonResult<BlockView> {
     let name = outside_block_name(&name).map_err(bad_name)?;
     check(&access, &block)?;
-    let view = BlockView::of_tenant(&name, &block)?;
+    let view = BlockView::of(&made(&name, &block)?, Some(block.body.clone()));
     if of_project(&access, &name).is_some() {
         let text = format!("the project has a block `{name}`, which a tenant can't replace");
         return Err(Problem::new(ErrorCode::AlreadyExists, text).at("name"));
@@ -195,9 +200,7 @@ fn check(access: &Access, block: &TenantBlock) -> Result<(), Problem> {
         let text = format!("the body has {} bytes; it has at most {MAX_BODY}", block.body.len());
         return Err(Problem::in_body("body", text));
     }
-    if block.description.as_ref().is_some_and(|it| it.chars().count() > 1000) {
-        return Err(Problem::in_body("description", "it has more than 1,000 characters"));
-    }
+    within("description", block.description.as_deref(), 1000)?;
     if block.tags.len() > 50 || block.tags.iter().any(|it| it.chars().count() > 100) {
         let text = "there are more than 50, or one is longer than 100 characters";
         return Err(Problem::in_body("tags", text));
@@ -281,21 +284,13 @@ pub(crate) async fn preview(
     JsonBody(request): JsonBody<BlockPreviewRequest>,
 ) -> JsonResult<BlockPreview> {
     let name = tag(&name)?;
-    let (mut definition, origin) = match of_project(&access, &name) {
-        Some(block) => (block.definition().clone(), BlockOrigin::Project),
-        None => {
-            let block = blocks(&access).get(&access.caller.tenant, &name).await?;
-            let block = block.ok_or_else(|| Problem::not_found("block", &shown(&name)))?;
-            (made(&name, &block)?.definition().clone(), BlockOrigin::Tenant)
-        }
-    };
-    if let Some(body) = &request.body {
-        let tried = TenantBlock { body: body.clone(), ..TenantBlock::default() };
+    let (block, own) = found(&access, &name).await?;
+    let (mut definition, origin) = (block.definition().clone(), BlockOrigin::of(&own));
+    if let Some(body) = request.body {
+        let tried = TenantBlock { body, ..TenantBlock::default() };
         check(&access, &tried)?;
-        made(&name, &tried)?;
-        let fault = |_| Problem::new(ErrorCode::TemplateError, "the template can't be read").at("body");
         // Whatever a request brings is escaped.
-        (definition.body, definition.raw) = (BlockBody::Static(Text::template(body).map_err(fault)?), false);
+        (definition.body, definition.raw) = (made(&name, &tried)?.definition().body.clone(), false);
     }
     // The block is shown as a prompt that it applies to would see it, and its faults are told.
     (definition.agents, definition.enabled) = (Vec::new(), true);

@@ -14,6 +14,7 @@ use super::sessions::limited;
 use super::turn_shapes::input;
 use super::turns::ThreadQuery;
 use crate::app::Access;
+use crate::http::DateTime;
 use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, shown};
 use crate::http::params::{ArchivePath, SessionPath};
 use crate::http::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
@@ -21,7 +22,7 @@ use crate::http::schemas::{accepts, returns};
 use crate::{JsonResult, Problem};
 
 accepts!(CompactionRequest);
-returns!(ArchiveView, Archives, ArchiveItems, Hits, CompactionReportBody = CompactionReport);
+returns!(Archive, ArchiveList, ArchiveDetails, SearchResults, CompactionReportBody = CompactionReport);
 
 /// The request of a compaction.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -67,8 +68,7 @@ pub(crate) async fn compact(
 
 /// An archive.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Archive")]
-pub(crate) struct ArchiveView {
+pub(crate) struct Archive {
     /// Its number, from 1.
     number: u64,
     /// The first and the last turn that it covers, or covers a part of.
@@ -82,11 +82,10 @@ pub(crate) struct ArchiveView {
     /// The cost of the replacement, in tokens.
     tokens_after: u32,
     /// The time of the archive.
-    #[schemars(extend("format" = "date-time"))]
-    at: String,
+    at: DateTime,
 }
 
-impl From<ArchiveInfo> for ArchiveView {
+impl From<ArchiveInfo> for Archive {
     fn from(info: ArchiveInfo) -> Self {
         let (first, last) = info.archived.turns;
         Self {
@@ -96,32 +95,31 @@ impl From<ArchiveInfo> for ArchiveView {
             summary: info.summary.text,
             tokens_before: info.summary.before.0,
             tokens_after: info.after.0,
-            at: info.at.to_millis(),
+            at: info.at.into(),
         }
     }
 }
 
 /// The archives of a thread.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ArchiveList")]
-pub(crate) struct Archives {
+pub(crate) struct ArchiveList {
     /// The archives, oldest first.
-    archives: Vec<ArchiveView>,
+    archives: Vec<Archive>,
 }
 
 /// List the archives.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/archives", operation_id = "list_archives", tag = "compaction", params(SessionPath, ThreadQuery),
-    responses((status = 200, description = "The archives.", body = Archives), Refused, NotThere)
+    responses((status = 200, description = "The archives.", body = ArchiveList), Refused, NotThere)
 )]
 pub(crate) async fn archives(
     access: Access,
     PathParam(id): PathParam<SessionId>,
     QueryParams(query): QueryParams<ThreadQuery>,
-) -> JsonResult<Archives> {
+) -> JsonResult<ArchiveList> {
     let thread = access.thread(&id, query.thread).await?;
-    let archives = thread.archives().await?.into_iter().map(ArchiveView::from).collect();
-    Ok(Json(Archives { archives }))
+    let archives = thread.archives().await?.into_iter().map(Archive::from).collect();
+    Ok(Json(ArchiveList { archives }))
 }
 
 /// The number of an archive in a path.
@@ -139,10 +137,9 @@ impl TryFrom<String> for ArchiveNo {
 
 /// An archive with everything in it.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ArchiveDetails")]
-pub(crate) struct ArchiveItems {
+pub(crate) struct ArchiveDetails {
     /// The archive.
-    archive: ArchiveView,
+    archive: Archive,
     /// The covered items, as they were appended.
     #[schemars(with = "Vec<ItemDocument<'static>>")]
     items: Vec<Value>,
@@ -152,18 +149,18 @@ pub(crate) struct ArchiveItems {
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/archives/{n}", operation_id = "show_archive", tag = "compaction",
     params(SessionPath, ArchivePath, ThreadQuery),
-    responses((status = 200, description = "The archive.", body = ArchiveItems), Refused, NotThere)
+    responses((status = 200, description = "The archive.", body = ArchiveDetails), Refused, NotThere)
 )]
 pub(crate) async fn archive(
     access: Access,
     PathParams(id, ArchiveNo(number)): PathParams<SessionId, ArchiveNo>,
     QueryParams(query): QueryParams<ThreadQuery>,
-) -> JsonResult<ArchiveItems> {
+) -> JsonResult<ArchiveDetails> {
     let thread = access.thread(&id, query.thread).await?;
     let archive = info(&thread, number).await?;
     let items = thread.archive(number).await?;
     let items = items.iter().map(|it| it.document(thread.id().as_str())).collect();
-    Ok(Json(ArchiveItems { archive: archive.into(), items }))
+    Ok(Json(ArchiveDetails { archive: archive.into(), items }))
 }
 
 async fn info(thread: &Thread, number: u64) -> Result<ArchiveInfo, Problem> {
@@ -175,13 +172,13 @@ async fn info(thread: &Thread, number: u64) -> Result<ArchiveInfo, Problem> {
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/compactions/{n}/undo", operation_id = "undo_compaction", tag = "compaction",
     params(SessionPath, ArchivePath, ThreadQuery),
-    responses((status = 200, description = "The archive that was taken back.", body = ArchiveView), Refused, NotThere, Conflict)
+    responses((status = 200, description = "The archive that was taken back.", body = Archive), Refused, NotThere, Conflict)
 )]
 pub(crate) async fn undo(
     access: Access,
     PathParams(id, ArchiveNo(number)): PathParams<SessionId, ArchiveNo>,
     QueryParams(query): QueryParams<ThreadQuery>,
-) -> JsonResult<ArchiveView> {
+) -> JsonResult<Archive> {
     let thread = access.thread(&id, query.thread).await?;
     let archive = info(&thread, number).await?;
     let archives = thread.archives().await?;
@@ -193,7 +190,7 @@ pub(crate) async fn undo(
     thread.undo().await?;
     let act = access.act("compaction.undone", thread.id().as_str());
     access.audit.record(act.detail(format!("archive {number}"))).await;
-    Ok(Json(ArchiveView { holds: false, ..archive.into() }))
+    Ok(Json(Archive { holds: false, ..archive.into() }))
 }
 
 /// The words to search for.
@@ -204,32 +201,29 @@ pub(crate) struct SearchQuery {
     /// The query.
     q: String,
     /// How many hits at most.
-    #[param(minimum = 1, maximum = 100, default = 20, nullable = false)]
+    #[param(minimum = 1, maximum = 100, default = 20)]
     limit: Option<u32>,
     /// Another thread than the main one.
-    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     thread: Option<String>,
 }
 
 /// The search results.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "SearchResults")]
-pub(crate) struct Hits {
+pub(crate) struct SearchResults {
     /// The hits, best first.
-    hits: Vec<Hit>,
+    hits: Vec<SearchHit>,
 }
 
 /// An archived item that contains some of the words.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "SearchHit")]
-pub(crate) struct Hit {
+pub(crate) struct SearchHit {
     /// Its position in the log.
     seq: u64,
     /// Its turn.
     turn: String,
     /// The time of the append.
-    #[schemars(extend("format" = "date-time"))]
-    at: String,
+    at: DateTime,
     /// The kind of item.
     kind: String,
     /// The snippet of its text with the most query words.
@@ -239,22 +233,22 @@ pub(crate) struct Hit {
 /// Search what is archived.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/search", operation_id = "search_archives", tag = "compaction", params(SessionPath, SearchQuery),
-    responses((status = 200, description = "What was found.", body = Hits), Refused, NotThere)
+    responses((status = 200, description = "What was found.", body = SearchResults), Refused, NotThere)
 )]
 pub(crate) async fn search(
     access: Access,
     PathParam(id): PathParam<SessionId>,
     QueryParams(query): QueryParams<SearchQuery>,
-) -> JsonResult<Hits> {
+) -> JsonResult<SearchResults> {
     let limit = limited(query.limit, 20, 100)?;
     let thread = access.thread(&id, query.thread).await?;
     let found = thread.search(&query.q, limit).await?.into_iter();
-    let hits = found.map(|it| Hit {
+    let hits = found.map(|it| SearchHit {
         seq: it.seq.0,
         turn: it.turn.to_string(),
-        at: it.at.to_millis(),
+        at: it.at.into(),
         kind: it.kind,
         text: it.text,
     });
-    Ok(Json(Hits { hits: hits.collect() }))
+    Ok(Json(SearchResults { hits: hits.collect() }))
 }

@@ -23,7 +23,7 @@ use crate::http::refusals::{NotThere, Refused};
 pub(crate) struct EventsQuery {
     /// Only events after this one: the id of an event, or `latest` for future events. `Last-Event-ID` takes
     /// precedence. The default is all events.
-    #[param(pattern = r"^([0-9]{1,15}(\+[0-9]{1,15})?(~[0-9.,]+)?|latest)$", nullable = false)]
+    #[param(pattern = r"^([0-9]{1,15}(\+[0-9]{1,15})?(~[0-9.,]+)?|latest)$")]
     after: Option<String>,
 }
 

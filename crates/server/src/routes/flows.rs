@@ -38,21 +38,6 @@ pub(crate) struct FlowSummary {
     faults: Vec<FaultView>,
 }
 
-impl FlowSummary {
-    fn all(loaded: &LoadedProject) -> Vec<Self> {
-        let flows = loaded.project.flows().map(|(id, flow)| {
-            let flow = flow.ok();
-            Self {
-                id: id.to_owned(),
-                description: flow.map(|it| it.definition().description.clone()).unwrap_or_default(),
-                fingerprint: flow.map(|it| it.fingerprint().to_owned()),
-                faults: faults(loaded, id),
-            }
-        });
-        flows.collect()
-    }
-}
-
 /// Returns the faults of a flow's current file.
 fn faults(loaded: &LoadedProject, id: &str) -> Vec<FaultView> {
     let file = loaded.project.flow_file(id);
@@ -120,7 +105,17 @@ impl FlowView {
     responses((status = 200, description = "The flows.", body = FlowList), Refused)
 )]
 pub(crate) async fn list(access: Access) -> Json<FlowList> {
-    Json(FlowList { flows: FlowSummary::all(&access.loaded()) })
+    let loaded = access.loaded();
+    let flows = loaded.project.flows().map(|(id, flow)| {
+        let flow = flow.ok();
+        FlowSummary {
+            id: id.to_owned(),
+            description: flow.map(|it| it.definition().description.clone()).unwrap_or_default(),
+            fingerprint: flow.map(|it| it.fingerprint().to_owned()),
+            faults: faults(&loaded, id),
+        }
+    });
+    Json(FlowList { flows: flows.collect() })
 }
 
 /// Show a flow: what a run is given, its nodes and edges, and what a run comes to.
@@ -140,7 +135,7 @@ pub(crate) async fn show(access: Access, PathParam(id): PathParam<String>) -> Js
 #[into_params(parameter_in = Query)]
 pub(crate) struct GraphQuery {
     /// `mermaid` (the default) or `svg`.
-    #[param(nullable = false, inline)]
+    #[param(inline)]
     format: Option<GraphFormat>,
 }
 

@@ -10,7 +10,7 @@ use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use contexture::knowledge::document::Media;
-use contexture::knowledge::retrieve::{Hit, ReadRange, ReadTarget};
+use contexture::knowledge::retrieve::{Hit, HitDocument, ReadRange, ReadTarget};
 use contexture::knowledge::{Document, IndexError, Query, Refusal, RetrieveError};
 use contexture_message::ErrorCode;
 use contexture_project::{BaseHome, ProjectBase};
@@ -24,14 +24,24 @@ use utoipa::IntoParams;
 
 use super::sessions::limited;
 use crate::app::Access;
-use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, in_range, segment};
+use crate::http::DateTime;
+use crate::http::input::{
+    JsonBody, PathParam, PathParams, QueryParams, in_query_range, in_range, segment, shown, within,
+};
 use crate::http::params::{BasePath, KnowledgeDocumentPath};
 use crate::http::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
 use crate::{JsonResult, Problem};
 
 accepts!(NewBase, NewDocument, KnowledgeSearch);
-returns!(BaseView, BasePage, DocumentView, DocumentPage, DocumentDetails, KnowledgeHits);
+returns!(
+    BaseView,
+    KnowledgeBasePage,
+    KnowledgeDocument,
+    KnowledgeDocumentPage,
+    KnowledgeDocumentDetails,
+    KnowledgeSearchResults
+);
 
 /// How long texts beside the document itself may be, in characters.
 const MAX_LABEL: usize = 1_000;
@@ -91,32 +101,22 @@ pub(crate) struct BaseView {
     /// How many chunks they have.
     chunks: u64,
     /// The time of creation.
-    #[schemars(extend("format" = "date-time"))]
-    created: String,
+    created: DateTime,
     /// The time of its newest document.
-    #[schemars(extend("format" = "date-time"))]
-    updated: String,
+    updated: DateTime,
 }
 
 impl BaseView {
     fn of(info: BaseInfo, is_folder: bool) -> Self {
-        Self {
-            base: info.base.to_string(),
-            description: info.settings.description,
-            language: info.settings.language,
-            is_folder,
-            documents: info.documents,
-            chunks: info.chunks,
-            created: info.created.to_millis(),
-            updated: info.updated.to_millis(),
-        }
+        let BaseInfo { base, settings: BaseSettings { language, description }, documents, chunks, .. } = info;
+        let (base, created, updated) = (base.to_string(), info.created.into(), info.updated.into());
+        Self { base, description, language, is_folder, documents, chunks, created, updated }
     }
 }
 
 /// A page of knowledge bases.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "KnowledgeBasePage")]
-pub(crate) struct BasePage {
+pub(crate) struct KnowledgeBasePage {
     /// The bases, in the order of their names.
     bases: Vec<BaseView>,
     /// The start of the next page, if there is one.
@@ -130,10 +130,10 @@ pub(crate) struct BasePage {
 #[into_params(parameter_in = Query)]
 pub(crate) struct BasesQuery {
     /// Only those after this one.
-    #[param(min_length = 1, max_length = 64, pattern = r"^[\w\-][\w.\-]*$", nullable = false)]
+    #[param(min_length = 1, max_length = 64, pattern = r"^[\w\-][\w.\-]*$")]
     after: Option<String>,
     /// How many at most.
-    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
 }
 
@@ -143,10 +143,10 @@ pub(crate) struct BasesQuery {
 #[into_params(parameter_in = Query)]
 pub(crate) struct DocumentsQuery {
     /// Only those after this one.
-    #[param(min_length = 1, max_length = 1000, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 1000, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     after: Option<String>,
     /// How many at most.
-    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
 }
 
@@ -177,8 +177,7 @@ pub(crate) struct NewDocument {
 
 /// A document of a knowledge base.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "KnowledgeDocument")]
-pub(crate) struct DocumentView {
+pub(crate) struct KnowledgeDocument {
     /// Its id in the base.
     id: String,
     /// The title.
@@ -198,32 +197,22 @@ pub(crate) struct DocumentView {
     /// How many chunks it has.
     chunks: u32,
     /// The time that it was added, or of the last change of its file.
-    #[schemars(extend("format" = "date-time"))]
-    at: String,
+    at: DateTime,
 }
 
-impl From<SourceInfo> for DocumentView {
+impl From<SourceInfo> for KnowledgeDocument {
     fn from(info: SourceInfo) -> Self {
-        Self {
-            id: info.id.to_string(),
-            title: info.title,
-            url: info.origin,
-            media_type: info.media_type,
-            metadata: info.metadata,
-            version: info.version,
-            bytes: info.bytes,
-            chunks: info.chunks,
-            at: info.at.to_millis(),
-        }
+        let SourceInfo { title, origin: url, media_type, metadata, version, bytes, chunks, .. } = info;
+        let (id, at) = (info.id.to_string(), info.at.into());
+        Self { id, title, url, media_type, metadata, version, bytes, chunks, at }
     }
 }
 
 /// A page of documents.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "KnowledgeDocumentPage")]
-pub(crate) struct DocumentPage {
+pub(crate) struct KnowledgeDocumentPage {
     /// The documents, in the order of their ids.
-    documents: Vec<DocumentView>,
+    documents: Vec<KnowledgeDocument>,
     /// The start of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<String>,
@@ -235,21 +224,20 @@ pub(crate) struct DocumentPage {
 #[into_params(parameter_in = Query)]
 pub(crate) struct PassageQuery {
     /// The first character.
-    #[param(minimum = 0, maximum = 9_007_199_254_740_991_i64, default = 0, nullable = false)]
+    #[param(minimum = 0, maximum = 9_007_199_254_740_991_i64, default = 0)]
     from: Option<u64>,
     /// How many characters; chunks are returned whole.
-    #[param(minimum = 1, maximum = 1_000_000, default = 100_000, nullable = false)]
+    #[param(minimum = 1, maximum = 1_000_000, default = 100_000)]
     max: Option<u64>,
 }
 
 /// A document with its text.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "KnowledgeDocumentDetails")]
-pub(crate) struct DocumentDetails {
+pub(crate) struct KnowledgeDocumentDetails {
     /// The document.
-    document: DocumentView,
+    document: KnowledgeDocument,
     /// Its chunks, in the order of the text.
-    chunks: Vec<ChunkView>,
+    chunks: Vec<KnowledgeChunk>,
     /// The `from` of the next request, if the document continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<u64>,
@@ -257,8 +245,7 @@ pub(crate) struct DocumentDetails {
 
 /// A chunk of a document.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "KnowledgeChunk")]
-pub(crate) struct ChunkView {
+pub(crate) struct KnowledgeChunk {
     /// Its number in the base. Answers cite it as `[base:chunk]`.
     chunk: String,
     /// The headings above it, outermost first.
@@ -270,7 +257,7 @@ pub(crate) struct ChunkView {
     text: String,
 }
 
-impl From<Hit> for ChunkView {
+impl From<Hit> for KnowledgeChunk {
     fn from(hit: Hit) -> Self {
         Self { chunk: hit.chunk, headings: hit.document.headings, span: hit.document.span, text: hit.text }
     }
@@ -293,10 +280,9 @@ pub(crate) struct KnowledgeSearch {
 
 /// What a search found.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "KnowledgeSearchResults")]
-pub(crate) struct KnowledgeHits {
+pub(crate) struct KnowledgeSearchResults {
     /// The hits, best first.
-    hits: Vec<HitView>,
+    hits: Vec<KnowledgeHit>,
     /// What is worth knowing about them, such as how many were below the score.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
@@ -304,8 +290,7 @@ pub(crate) struct KnowledgeHits {
 
 /// A chunk that was found.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "KnowledgeHit")]
-pub(crate) struct HitView {
+pub(crate) struct KnowledgeHit {
     /// The score: from 0 to 1, unless the base is in a search engine with a scale of its own.
     score: f64,
     /// What each signal added to the score, such as `lexical`.
@@ -321,21 +306,14 @@ pub(crate) struct HitView {
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
     #[serde(flatten)]
-    chunk: ChunkView,
+    chunk: KnowledgeChunk,
 }
 
-impl From<Hit> for HitView {
+impl From<Hit> for KnowledgeHit {
     fn from(hit: Hit) -> Self {
-        let shares = hit.shares.iter().map(|(signal, share)| (signal.as_str().to_owned(), *share));
-        let document = hit.document.clone();
-        Self {
-            score: hit.score,
-            shares: shares.collect(),
-            document: document.id,
-            title: document.title,
-            url: document.origin,
-            chunk: hit.into(),
-        }
+        let shares = hit.shares.iter().map(|(signal, share)| (signal.as_str().to_owned(), *share)).collect();
+        let HitDocument { id: document, title, origin: url, .. } = hit.document.clone();
+        Self { score: hit.score, shares, document, title, url, chunk: hit.into() }
     }
 }
 
@@ -396,15 +374,18 @@ fn missing(id: &BaseId) -> Problem {
 }
 
 fn no_document(id: &SourceId) -> Problem {
-    Problem::not_found("document", &id.as_str().chars().take(100).collect::<String>())
+    Problem::not_found("document", &shown(id.as_str()))
 }
 
 /// List the knowledge bases: the tenant's own, and the folders of the project.
 #[utoipa::path(
     get, path = "/v1/knowledge", operation_id = "list_knowledge_bases", tag = "knowledge", params(BasesQuery),
-    responses((status = 200, description = "A page of bases.", body = BasePage), Refused)
+    responses((status = 200, description = "A page of bases.", body = KnowledgeBasePage), Refused)
 )]
-pub(crate) async fn list(access: Access, QueryParams(page): QueryParams<BasesQuery>) -> JsonResult<BasePage> {
+pub(crate) async fn list(
+    access: Access,
+    QueryParams(page): QueryParams<BasesQuery>,
+) -> JsonResult<KnowledgeBasePage> {
     let limit = limited(page.limit, 100, 1000)?;
     let after = page.after.map(BaseId::parse).transpose()?;
     let store = Arc::clone(&access.sources);
@@ -424,7 +405,7 @@ pub(crate) async fn list(access: Access, QueryParams(page): QueryParams<BasesQue
     }
     let bases: Vec<BaseView> = views.into_values().take(limit).collect();
     let after = bases.last().filter(|_| bases.len() == limit).map(|it| it.base.clone());
-    Ok(Json(BasePage { bases, after }))
+    Ok(Json(KnowledgeBasePage { bases, after }))
 }
 
 /// Create a knowledge base, or change its settings.
@@ -476,20 +457,23 @@ pub(crate) async fn delete(access: Access, PathParam(id): PathParam<BaseId>) -> 
 #[utoipa::path(
     get, path = "/v1/knowledge/{base}/documents", operation_id = "list_knowledge_documents", tag = "knowledge",
     params(BasePath, DocumentsQuery),
-    responses((status = 200, description = "A page of documents.", body = DocumentPage), Refused, NotThere, Failed)
+    responses((status = 200, description = "A page of documents.", body = KnowledgeDocumentPage), Refused, NotThere, Failed)
 )]
 pub(crate) async fn documents(
     access: Access,
     PathParam(id): PathParam<BaseId>,
     QueryParams(page): QueryParams<DocumentsQuery>,
-) -> JsonResult<DocumentPage> {
+) -> JsonResult<KnowledgeDocumentPage> {
     let limit = limited(page.limit, 100, 1000)?;
     let after = page.after.map(SourceId::parse).transpose()?;
     let found = Found::of(&access, &id)?;
     found.info().await?;
     let sources = found.store.sources(found.key, after, limit).await?;
     let after = sources.last().filter(|_| sources.len() == limit).map(|it| it.id.to_string());
-    Ok(Json(DocumentPage { documents: sources.into_iter().map(DocumentView::from).collect(), after }))
+    Ok(Json(KnowledgeDocumentPage {
+        documents: sources.into_iter().map(KnowledgeDocument::from).collect(),
+        after,
+    }))
 }
 
 /// Add a document to a knowledge base, or replace the one with the same id.
@@ -497,7 +481,7 @@ pub(crate) async fn documents(
     post, path = "/v1/knowledge/{base}/documents", operation_id = "add_knowledge_document", tag = "knowledge",
     params(BasePath), request_body = NewDocument,
     responses(
-        (status = 201, body = DocumentView, description = "The document. It can be found from now on.", headers(("Location" = String, description = "Where it is."))),
+        (status = 201, body = KnowledgeDocument, description = "The document. It can be found from now on.", headers(("Location" = String, description = "Where it is."))),
         Refused, NotThere, Conflict, Unusable,
     )
 )]
@@ -521,7 +505,7 @@ pub(crate) async fn add(
     let done = tokio::task::spawn_blocking(work).await;
     let source = done.map_err(|err| Problem::new(ErrorCode::Panicked, err.to_string()))??;
     access.bases.want_vectors(found.key.clone());
-    let view = DocumentView::from(found.document(&source).await?);
+    let view = KnowledgeDocument::from(found.document(&source).await?);
     let location = format!("/v1/knowledge/{}/documents/{}", segment(id.as_str()), segment(&view.id));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(view)))
 }
@@ -563,45 +547,32 @@ fn media(name: Option<&str>) -> Result<Media, Problem> {
     let media = Media::of_type(name);
     // Whatever else begins with `text/` is read as plain text.
     if matches!(media, Media::Text) && !name.starts_with("text/") {
-        let shown: String = name.chars().take(100).collect();
-        let text = format!("documents of the type `{shown}` can't be indexed");
+        let text = format!("documents of the type `{}` can't be indexed", shown(name));
         let problem = Problem::new(ErrorCode::InputInvalid, text).at("media_type");
         return Err(problem.hint("convert it first, and send its text as `text/markdown` or `text/plain`"));
     }
     Ok(media)
 }
 
-fn within(name: &str, text: Option<&str>, most: usize) -> Result<(), Problem> {
-    let n = text.map_or(0, |it| it.chars().count());
-    if n <= most {
-        return Ok(());
-    }
-    Err(Problem::in_body(name, format!("`{name}` has {n} characters; it has at most {most}")))
-}
-
 /// Show a document with its text.
 #[utoipa::path(
     get, path = "/v1/knowledge/{base}/documents/{id}", operation_id = "show_knowledge_document", tag = "knowledge",
     params(BasePath, KnowledgeDocumentPath, PassageQuery),
-    responses((status = 200, description = "The document.", body = DocumentDetails), Refused, NotThere, Failed)
+    responses((status = 200, description = "The document.", body = KnowledgeDocumentDetails), Refused, NotThere, Failed)
 )]
 pub(crate) async fn document_details(
     access: Access,
     PathParams(base, id): PathParams<BaseId, SourceId>,
     QueryParams(range): QueryParams<PassageQuery>,
-) -> JsonResult<DocumentDetails> {
-    let max = range.max.unwrap_or(DEFAULT_CHARS);
-    if !(1..=MAX_CHARS).contains(&max) {
-        let text = format!("`max` is {max}; it goes from 1 to {MAX_CHARS}");
-        return Err(Problem::new(ErrorCode::QueryInvalid, text));
-    }
+) -> JsonResult<KnowledgeDocumentDetails> {
+    let max = in_query_range("max", range.max.unwrap_or(DEFAULT_CHARS), 1..=MAX_CHARS)?;
     let found = Found::of(&access, &base)?;
     let document = found.document(&id).await?.into();
     let retriever = found.base.retriever(&access.caller.tenant).await?;
     let range = ReadRange { from: Some(range.from.unwrap_or(0)), max };
     let passage = retriever.read(ReadTarget::Document(id.to_string()), range).await?;
-    let chunks = passage.hits.into_iter().map(ChunkView::from).collect();
-    Ok(Json(DocumentDetails { document, chunks, next: passage.next }))
+    let chunks = passage.hits.into_iter().map(KnowledgeChunk::from).collect();
+    Ok(Json(KnowledgeDocumentDetails { document, chunks, next: passage.next }))
 }
 
 /// Remove a document.
@@ -625,28 +596,24 @@ pub(crate) async fn delete_document(
 #[utoipa::path(
     post, path = "/v1/knowledge/{base}/search", operation_id = "search_knowledge", tag = "knowledge", params(BasePath),
     request_body = KnowledgeSearch,
-    responses((status = 200, description = "What was found.", body = KnowledgeHits), Refused, NotThere, Unusable, Failed)
+    responses((status = 200, description = "What was found.", body = KnowledgeSearchResults), Refused, NotThere, Unusable, Failed)
 )]
 pub(crate) async fn search(
     access: Access,
     PathParam(id): PathParam<BaseId>,
     JsonBody(search): JsonBody<KnowledgeSearch>,
-) -> JsonResult<KnowledgeHits> {
-    let query = query(&access, search)?;
+) -> JsonResult<KnowledgeSearchResults> {
+    let KnowledgeSearch { query: text, top_k, min_score } = search;
+    within("query", Some(&text), MAX_QUERY)?;
+    if text.is_empty() {
+        return Err(Problem::in_body("query", "the query is empty"));
+    }
+    let top_k = in_range("top_k", top_k.unwrap_or(DEFAULT_TOP_K), 1..=MAX_TOP_K)? as usize;
+    let min_score = in_range("min_score", min_score.unwrap_or(0.0), 0.0..=1.0)?;
+    let query = Query { text, top_k, min_score, now: Some(access.time.now()) };
     let base = access.loaded().project.base(&id);
     let retriever = base.retriever(&access.caller.tenant).await?;
     let found = retriever.retrieve(query).await?;
     let notes = found.notes.iter().map(ToString::to_string).collect();
-    Ok(Json(KnowledgeHits { hits: found.hits.into_iter().map(HitView::from).collect(), notes }))
-}
-
-fn query(access: &Access, search: KnowledgeSearch) -> Result<Query, Problem> {
-    let KnowledgeSearch { query, top_k, min_score } = search;
-    within("query", Some(&query), MAX_QUERY)?;
-    if query.is_empty() {
-        return Err(Problem::in_body("query", "the query is empty"));
-    }
-    let top_k = in_range("top_k", top_k.unwrap_or(DEFAULT_TOP_K), 1..=MAX_TOP_K)?;
-    let min_score = in_range("min_score", min_score.unwrap_or(0.0), 0.0..=1.0)?;
-    Ok(Query { text: query, top_k: top_k as usize, min_score, now: Some(access.time.now()) })
+    Ok(Json(KnowledgeSearchResults { hits: found.hits.into_iter().map(KnowledgeHit::from).collect(), notes }))
 }

@@ -13,7 +13,6 @@ use contexture::capabilities::memory::{
     Namespace, NewRecord, Provenance, Receipt, Record, RecordEdit, RecordFilter, SearchRequest, Status,
     Trust,
 };
-use contexture_history::Timestamp;
 use contexture_message::ErrorCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,22 +20,23 @@ use serde_json::json;
 use utoipa::IntoParams;
 
 use crate::app::Access;
+use crate::http::DateTime;
 use crate::http::input::{JsonBody, PathParam, QueryParams, Version, in_range};
 use crate::http::params::MemoryPath;
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
 use crate::{JsonResult, Problem};
 
-accepts!(NewMemory, MemoryEdit, MemorySearch, ForgetRequest, MemoryLines);
+accepts!(NewMemory, MemoryEdit, MemorySearch, ForgetMemory, MemoryLines);
 returns!(
-    MemoryView,
+    Memory,
     MemoryPage,
     MemoryDetails,
-    MemoryHits,
-    NamespacePage,
+    MemorySearchResults,
+    MemoryNamespaces,
     ForgetReceipt,
-    AuditReport,
-    ImportReport,
+    MemoryAudit,
+    MemoryImport,
 );
 
 const MAX_LIMIT: u32 = 100;
@@ -48,7 +48,7 @@ impl From<MemoryError> for Problem {
         match err {
             MemoryError::Store(err) => err.into(),
             MemoryError::Stale { current, .. } => {
-                let current = current.map_or(json!(null), |it| json!(MemoryView::from(*it)));
+                let current = current.map_or(json!(null), |it| json!(Memory::from(*it)));
                 Self::new(code, text)
                     .current(current)
                     .hint("read `current`, then write again with its version")
@@ -65,13 +65,13 @@ impl From<MemoryError> for Problem {
 #[into_params(parameter_in = Query)]
 pub(crate) struct SpaceQuery {
     /// The user.
-    #[param(max_length = 1000, nullable = false)]
+    #[param(max_length = 1000)]
     user: Option<String>,
     /// The agent.
-    #[param(max_length = 1000, nullable = false)]
+    #[param(max_length = 1000)]
     agent: Option<String>,
     /// A name of the application's own.
-    #[param(max_length = 1000, nullable = false)]
+    #[param(max_length = 1000)]
     custom: Option<String>,
 }
 
@@ -81,29 +81,27 @@ pub(crate) struct SpaceQuery {
 #[into_params(parameter_in = Query)]
 pub(crate) struct RecordsQuery {
     /// The user.
-    #[param(max_length = 1000, nullable = false)]
+    #[param(max_length = 1000)]
     user: Option<String>,
     /// The agent.
-    #[param(max_length = 1000, nullable = false)]
+    #[param(max_length = 1000)]
     agent: Option<String>,
     /// A name of the application's own.
-    #[param(max_length = 1000, nullable = false)]
+    #[param(max_length = 1000)]
     custom: Option<String>,
     /// Only those of this layer.
-    #[param(value_type = Option<String>, pattern = "^(rules|facts|digests|procedures|working)$", nullable = false)]
+    #[param(value_type = Option<String>, pattern = "^(rules|facts|digests|procedures|working)$")]
     layer: Option<Layer>,
     /// Only those with this status.
-    #[param(value_type = Option<String>, pattern = "^(proposed|accepted|rejected)$", nullable = false)]
+    #[param(value_type = Option<String>, pattern = "^(proposed|accepted|rejected)$")]
     status: Option<Status>,
     /// Also those that hold no more.
-    #[param(nullable = false)]
     past: Option<bool>,
 }
 
 /// A record of a memory.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Memory")]
-pub(crate) struct MemoryView {
+pub(crate) struct Memory {
     /// Its id in the namespace.
     id: String,
     /// The kind of memory.
@@ -119,12 +117,10 @@ pub(crate) struct MemoryView {
     /// Where it comes from.
     provenance: Vec<Provenance>,
     /// From when on it holds.
-    #[schemars(extend("format" = "date-time"))]
-    valid_from: String,
+    valid_from: DateTime,
     /// Until when it holds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "date-time"))]
-    valid_to: Option<String>,
+    valid_to: Option<DateTime>,
     /// The record that took its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     superseded_by: Option<String>,
@@ -133,14 +129,12 @@ pub(crate) struct MemoryView {
     /// How often an answer used it.
     uses: u64,
     /// When it was added.
-    #[schemars(extend("format" = "date-time"))]
-    created: String,
+    created: DateTime,
     /// When this version was written.
-    #[schemars(extend("format" = "date-time"))]
-    updated: String,
+    updated: DateTime,
 }
 
-impl From<Record> for MemoryView {
+impl From<Record> for Memory {
     fn from(record: Record) -> Self {
         Self {
             id: record.id,
@@ -150,13 +144,13 @@ impl From<Record> for MemoryView {
             author: record.author,
             trust: record.trust,
             provenance: record.provenance,
-            valid_from: record.valid_from.to_millis(),
-            valid_to: record.valid_to.map(Timestamp::to_millis),
+            valid_from: record.valid_from.into(),
+            valid_to: record.valid_to.map(DateTime::from),
             superseded_by: record.superseded_by,
             version: record.version,
             uses: record.uses,
-            created: record.created.to_millis(),
-            updated: record.updated.to_millis(),
+            created: record.created.into(),
+            updated: record.updated.into(),
         }
     }
 }
@@ -165,16 +159,16 @@ impl From<Record> for MemoryView {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MemoryPage {
     /// The records, oldest first.
-    memories: Vec<MemoryView>,
+    memories: Vec<Memory>,
 }
 
 /// A record with its earlier versions.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MemoryDetails {
     /// The record.
-    memory: MemoryView,
+    memory: Memory,
     /// All of its versions, oldest first.
-    history: Vec<MemoryView>,
+    history: Vec<Memory>,
 }
 
 /// A record to add.
@@ -230,8 +224,7 @@ pub(crate) struct MemorySearch {
 
 /// What a search found.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "MemorySearchResults")]
-pub(crate) struct MemoryHits {
+pub(crate) struct MemorySearchResults {
     /// The hits, best first.
     hits: Vec<HitView>,
 }
@@ -257,38 +250,28 @@ pub(crate) struct HitView {
     #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<String>,
     /// When it was said or written.
-    #[schemars(extend("format" = "date-time"))]
-    at: String,
+    at: DateTime,
 }
 
 impl From<MemoryHit> for HitView {
     fn from(hit: MemoryHit) -> Self {
         let shares = hit.shares.into_iter().map(|(signal, share)| (signal.as_str().to_owned(), share));
-        Self {
-            id: hit.id,
-            layer: hit.layer,
-            text: hit.text,
-            score: hit.score,
-            shares: shares.collect(),
-            thread: hit.thread,
-            turn: hit.turn,
-            at: hit.at.to_millis(),
-        }
+        let (shares, at) = (shares.collect(), hit.at.into());
+        let MemoryHit { id, layer, text, score, thread, turn, .. } = hit;
+        Self { id, layer, text, score, shares, thread, turn, at }
     }
 }
 
 /// The namespaces of the tenant.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "MemoryNamespaces")]
-pub(crate) struct NamespacePage {
+pub(crate) struct MemoryNamespaces {
     /// The namespaces that have been written to.
-    namespaces: Vec<NamespaceView>,
+    namespaces: Vec<MemoryNamespace>,
 }
 
 /// A namespace.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "MemoryNamespace")]
-pub(crate) struct NamespaceView {
+pub(crate) struct MemoryNamespace {
     /// The user.
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<String>,
@@ -303,8 +286,7 @@ pub(crate) struct NamespaceView {
 /// What to forget.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "ForgetMemory")]
-pub(crate) struct ForgetRequest {
+pub(crate) struct ForgetMemory {
     /// A record, a turn, a session, a source, or everything.
     what: Forget,
     /// Only says what would be forgotten; by default false.
@@ -327,8 +309,7 @@ pub(crate) struct ForgetReceipt {
 
 /// What a person should look at.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "MemoryAudit")]
-pub(crate) struct AuditReport {
+pub(crate) struct MemoryAudit {
     /// What was noticed.
     findings: Vec<Finding>,
 }
@@ -346,8 +327,7 @@ pub(crate) struct MemoryLines {
 
 /// What an import did.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "MemoryImport")]
-pub(crate) struct ImportReport {
+pub(crate) struct MemoryImport {
     /// How many records were added, and how many were known.
     imported: MemoryImported,
 }
@@ -373,7 +353,7 @@ pub(crate) async fn list(
     let space = SpaceQuery { user, agent, custom }.space(&access)?;
     let filter = RecordFilter { layer, status, as_of: None, with_past: past.unwrap_or(false) };
     let records = space.list(&filter).await?;
-    Ok(Json(MemoryPage { memories: records.into_iter().map(MemoryView::from).collect() }))
+    Ok(Json(MemoryPage { memories: records.into_iter().map(Memory::from).collect() }))
 }
 
 /// Add a record to a memory.
@@ -381,14 +361,14 @@ pub(crate) async fn list(
     post, path = "/v1/memories", operation_id = "add_memory", tag = "memory", params(SpaceQuery),
     request_body = NewMemory,
     responses(
-        (status = 201, description = "The record.", body = MemoryView), Refused, NotThere, Conflict, Unusable
+        (status = 201, description = "The record.", body = Memory), Refused, NotThere, Conflict, Unusable
     )
 )]
 pub(crate) async fn add(
     access: Access,
     QueryParams(space): QueryParams<SpaceQuery>,
     JsonBody(new): JsonBody<NewMemory>,
-) -> Result<(StatusCode, Json<MemoryView>), Problem> {
+) -> Result<(StatusCode, Json<Memory>), Problem> {
     let space = space.space(&access)?;
     let NewMemory { text, layer, key, supersedes, version } = new;
     let new = NewRecord { key, ..NewRecord::new(layer.unwrap_or(Layer::Facts), text) };
@@ -412,10 +392,7 @@ pub(crate) async fn show(
 ) -> JsonResult<MemoryDetails> {
     let history = space.space(&access)?.history(&id).await?;
     let last = history.last().cloned().ok_or_else(|| Problem::not_found("record", &id))?;
-    Ok(Json(MemoryDetails {
-        memory: last.into(),
-        history: history.into_iter().map(MemoryView::from).collect(),
-    }))
+    Ok(Json(MemoryDetails { memory: last.into(), history: history.into_iter().map(Memory::from).collect() }))
 }
 
 /// Change, approve or reject a record, in the version that the writer has read.
@@ -423,7 +400,7 @@ pub(crate) async fn show(
     patch, path = "/v1/memories/{id}", operation_id = "edit_memory", tag = "memory", params(MemoryPath, SpaceQuery),
     request_body = MemoryEdit,
     responses(
-        (status = 200, description = "The new version.", body = MemoryView), Refused, NotThere, Conflict, Unusable
+        (status = 200, description = "The new version.", body = Memory), Refused, NotThere, Conflict, Unusable
     )
 )]
 pub(crate) async fn edit(
@@ -431,7 +408,7 @@ pub(crate) async fn edit(
     PathParam(id): PathParam<String>,
     QueryParams(space): QueryParams<SpaceQuery>,
     JsonBody(edit): JsonBody<MemoryEdit>,
-) -> JsonResult<MemoryView> {
+) -> JsonResult<Memory> {
     let MemoryEdit { version, text, layer, status } = edit;
     let space = space.space(&access)?;
     if space.get(&id).await?.is_none() {
@@ -446,46 +423,46 @@ pub(crate) async fn edit(
 /// List the namespaces of the tenant.
 #[utoipa::path(
     get, path = "/v1/memories/namespaces", operation_id = "list_memory_namespaces", tag = "memory",
-    responses((status = 200, description = "The namespaces.", body = NamespacePage), Refused)
+    responses((status = 200, description = "The namespaces.", body = MemoryNamespaces), Refused)
 )]
-pub(crate) async fn namespaces(access: Access) -> JsonResult<NamespacePage> {
+pub(crate) async fn namespaces(access: Access) -> JsonResult<MemoryNamespaces> {
     let memories = access.loaded().project.memories().clone();
     let found = memories.namespaces(&access.caller.tenant).await?;
-    let view = |Namespace { user, agent, custom }| NamespaceView { user, agent, custom };
-    Ok(Json(NamespacePage { namespaces: found.into_iter().map(view).collect() }))
+    let view = |Namespace { user, agent, custom }| MemoryNamespace { user, agent, custom };
+    Ok(Json(MemoryNamespaces { namespaces: found.into_iter().map(view).collect() }))
 }
 
 /// Search a memory.
 #[utoipa::path(
     post, path = "/v1/memories/search", operation_id = "search_memories", tag = "memory", params(SpaceQuery),
     request_body = MemorySearch,
-    responses((status = 200, description = "What was found.", body = MemoryHits), Refused, Unusable)
+    responses((status = 200, description = "What was found.", body = MemorySearchResults), Refused, Unusable)
 )]
 pub(crate) async fn search(
     access: Access,
     QueryParams(space): QueryParams<SpaceQuery>,
     JsonBody(search): JsonBody<MemorySearch>,
-) -> JsonResult<MemoryHits> {
+) -> JsonResult<MemorySearchResults> {
     let MemorySearch { query, limit, layers, min_score } = search;
     let limit = in_range("limit", limit.unwrap_or(DEFAULT_LIMIT), 1..=MAX_LIMIT)?;
     let min_score = in_range("min_score", min_score.unwrap_or(0.0), 0.0..=1.0)?;
     let request = SearchRequest { layers, min_score, ..SearchRequest::new(query, limit as usize) };
     let hits = space.space(&access)?.search(&request).await?;
-    Ok(Json(MemoryHits { hits: hits.into_iter().map(HitView::from).collect() }))
+    Ok(Json(MemorySearchResults { hits: hits.into_iter().map(HitView::from).collect() }))
 }
 
 /// Forget a record, a turn, a session, a source or everything, with all that was derived from it.
 #[utoipa::path(
     post, path = "/v1/memories/forget", operation_id = "forget_memories", tag = "memory", params(SpaceQuery),
-    request_body = ForgetRequest,
+    request_body = ForgetMemory,
     responses((status = 200, description = "The receipt.", body = ForgetReceipt), Refused, NotThere, Unusable)
 )]
 pub(crate) async fn forget(
     access: Access,
     QueryParams(space): QueryParams<SpaceQuery>,
-    JsonBody(request): JsonBody<ForgetRequest>,
+    JsonBody(request): JsonBody<ForgetMemory>,
 ) -> JsonResult<ForgetReceipt> {
-    let ForgetRequest { what, dry_run, keep_turns, erase } = request;
+    let ForgetMemory { what, dry_run, keep_turns, erase } = request;
     let options = ForgetOptions { dry_run, erase: erase.unwrap_or(true), keep_turns };
     let receipt = space.space(&access)?.forget(&what, options).await?;
     if !dry_run {
@@ -497,13 +474,13 @@ pub(crate) async fn forget(
 /// List what a person should look at: duplicates, secrets, stale and unused records.
 #[utoipa::path(
     get, path = "/v1/memories/audit", operation_id = "audit_memories", tag = "memory", params(SpaceQuery),
-    responses((status = 200, description = "What was noticed.", body = AuditReport), Refused)
+    responses((status = 200, description = "What was noticed.", body = MemoryAudit), Refused)
 )]
 pub(crate) async fn audit(
     access: Access,
     QueryParams(space): QueryParams<SpaceQuery>,
-) -> JsonResult<AuditReport> {
-    Ok(Json(AuditReport { findings: space.space(&access)?.audit().await? }))
+) -> JsonResult<MemoryAudit> {
+    Ok(Json(MemoryAudit { findings: space.space(&access)?.audit().await? }))
 }
 
 /// Export a memory as lines of JSON.
@@ -527,14 +504,14 @@ pub(crate) async fn export(
 #[utoipa::path(
     post, path = "/v1/memories/transfer", operation_id = "import_memories", tag = "memory", params(SpaceQuery),
     request_body = MemoryLines,
-    responses((status = 200, description = "What was imported.", body = ImportReport), Refused, Unusable)
+    responses((status = 200, description = "What was imported.", body = MemoryImport), Refused, Unusable)
 )]
 pub(crate) async fn import(
     access: Access,
     QueryParams(space): QueryParams<SpaceQuery>,
     JsonBody(lines): JsonBody<MemoryLines>,
-) -> JsonResult<ImportReport> {
+) -> JsonResult<MemoryImport> {
     let imported = space.space(&access)?.import(&lines.lines, &lines.source).await?;
     access.audit.record(access.act("memory.imported", &lines.source)).await;
-    Ok(Json(ImportReport { imported }))
+    Ok(Json(MemoryImport { imported }))
 }

@@ -7,12 +7,11 @@
 use axum::Router;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use serde_json::Value;
+use serde_json::{Value, json};
+use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::{Modify, OpenApi};
 
-use super::chat::ErrorDocument;
+use super::chat::ChatError;
 use super::run_events::RunEventFrame;
 use super::streams;
 use crate::Problem;
@@ -44,23 +43,10 @@ use crate::http::schemas;
         (name = "chat", description = "OpenAI's Chat Completions, for clients that speak nothing else."),
         (name = "operations", description = "For operators of the server."),
     ),
-    components(schemas(Problem, ErrorDocument, RunEventFrame)),
-    modifiers(&Keys),
+    components(schemas(Problem, ChatError, RunEventFrame)),
     security((), ("key" = [])),
 )]
 pub(crate) struct Api;
-
-/// Documents how a key is sent.
-struct Keys;
-
-impl Modify for Keys {
-    fn modify(&self, document: &mut Document) {
-        let text = "An API key, as `contexture keys create` prints it. Needed as soon as the store has one.";
-        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(text)).build();
-        let components = document.components.get_or_insert_default();
-        components.add_security_scheme("key", SecurityScheme::Http(scheme));
-    }
-}
 
 /// Returns the OpenAPI document of the server's routes, as JSON.
 ///
@@ -79,6 +65,9 @@ fn text(document: Document) -> String {
     if let Some(Value::Object(components)) = document.pointer_mut("/components/schemas") {
         schemas::merge_contracts(components);
     }
+    let text = "An API key, as `contexture keys create` prints it. Needed as soon as the store has one.";
+    let key = json!({"type": "http", "scheme": "bearer", "description": text});
+    document["components"]["securitySchemes"] = json!({"key": key});
     streams::document(&mut document["paths"]);
     allow_no_body(&mut document);
     format!("{document:#}")

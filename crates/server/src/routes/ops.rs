@@ -41,7 +41,7 @@ async fn alive() -> Json<Value> {
 }
 
 async fn ready(State(app): State<App>) -> JsonResult<Value> {
-    if app.running_turns.is_stopping() {
+    if app.running_turns.tasks.is_closed() {
         return Err(Problem::new(ErrorCode::ShuttingDown, "the server stops"));
     }
     let usable = app.readiness.ask(&*app.documents, &*app.time).await;
@@ -57,10 +57,10 @@ async fn ready(State(app): State<App>) -> JsonResult<Value> {
 pub(crate) async fn metrics(access: Access) -> Result<impl IntoResponse, Problem> {
     access.caller.check_admin()?;
     let now = [
-        (RUNNING, access.running_turns.n_running()),
-        (DRIVEN, access.drivers.n_driven()),
+        (RUNNING, access.running_turns.tasks.len()),
+        (DRIVEN, access.drivers.tasks.len()),
         (STUCK, access.drivers.n_stuck()),
-        (QUEUE, access.recorder.depth() + access.audit.depth()),
+        (QUEUE, access.recorder.tasks().len() + access.audit.tasks.len()),
     ];
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     Ok((kind, access.metrics.text(&now)))
@@ -72,10 +72,10 @@ pub(crate) async fn metrics(access: Access) -> Result<impl IntoResponse, Problem
 #[into_params(parameter_in = Query)]
 pub(crate) struct AuditQuery {
     /// Only acts before this number.
-    #[param(minimum = 0, nullable = false)]
+    #[param(minimum = 0)]
     before: Option<u64>,
     /// How many at most.
-    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
 }
 

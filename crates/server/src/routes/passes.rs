@@ -16,14 +16,15 @@ use utoipa::IntoParams;
 
 use super::sessions::{limited, numbered};
 use crate::app::Access;
+use crate::http::DateTime;
 use crate::http::input::{PathParam, PathParams, QueryParams};
 use crate::http::params::{PassPath, PassesPath, SessionPath};
 use crate::http::refusals::{Expired, Failed, NotThere, Refused, Unusable};
 use crate::http::schemas::returns;
-use crate::passes::{CallInfo, PassId, PassReader, ResultRecord, StoredPass, answer};
+use crate::passes::{CallInfo, PassId, PassReader, PassResult, StoredPass, answer};
 use crate::{JsonResult, Problem};
 
-returns!(PassPage, PassWhole, Replayed, PassDiffBody = PassDiff);
+returns!(PassPage, PassDetails, ReplayedPass, PassDiffBody = PassDiff);
 
 /// A pass in a list.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -32,24 +33,22 @@ pub(crate) struct PassView {
     /// Its id.
     id: String,
     /// When the model was called.
-    #[schemars(extend("format" = "date-time"))]
-    at: String,
+    at: DateTime,
     #[serde(flatten)]
     call: CallInfo,
     /// When something that it showed was forgotten. Marks stand in the place of it, or nothing of it is left.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "date-time"))]
-    forgotten: Option<String>,
+    forgotten: Option<DateTime>,
     /// The result of the call, once it is known: `took_ms`, `usage`, `cache`, `stop` or `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<ResultRecord>,
+    result: Option<PassResult>,
 }
 
 impl From<&StoredPass> for PassView {
     fn from(stored_pass: &StoredPass) -> Self {
         let StoredPass { id, at, manifest, result } = stored_pass;
-        let (id, at) = (id.to_string(), at.to_millis());
-        let forgotten = manifest.forgotten.as_ref().map(|it| it.at.to_millis());
+        let (id, at) = (id.to_string(), (*at).into());
+        let forgotten = manifest.forgotten.as_ref().map(|it| it.at.into());
         Self { id, at, call: manifest.call.clone(), forgotten, result: result.clone() }
     }
 }
@@ -70,10 +69,10 @@ pub(crate) struct PassPage {
 #[into_params(parameter_in = Query)]
 pub(crate) struct PassQuery {
     /// Only passes before this number.
-    #[param(minimum = 0, nullable = false)]
+    #[param(minimum = 0)]
     before: Option<u64>,
     /// How many at most.
-    #[param(minimum = 1, maximum = 1000, default = 50, nullable = false)]
+    #[param(minimum = 1, maximum = 1000, default = 50)]
     limit: Option<u32>,
 }
 
@@ -99,8 +98,7 @@ pub(crate) async fn list(
 
 /// A pass with everything in it.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "PassDetails")]
-pub(crate) struct PassWhole {
+pub(crate) struct PassDetails {
     #[serde(flatten)]
     view: PassView,
     /// The request that was sent.
@@ -118,9 +116,9 @@ pub(crate) struct PassWhole {
 /// Show what a model saw and why, and what it answered.
 #[utoipa::path(
     get, path = "/v1/passes/{id}", operation_id = "show_pass", tag = "passes", params(PassPath),
-    responses((status = 200, description = "The pass.", body = PassWhole), Refused, NotThere, Expired)
+    responses((status = 200, description = "The pass.", body = PassDetails), Refused, NotThere, Expired)
 )]
-pub(crate) async fn show(access: Access, PathParam(id): PathParam<PassId>) -> JsonResult<PassWhole> {
+pub(crate) async fn show(access: Access, PathParam(id): PathParam<PassId>) -> JsonResult<PassDetails> {
     let stored_pass = load_pass(&access, &id).await?;
     let view = PassView::from(&stored_pass);
     let message = answer(&access.sessions, &stored_pass).await?;
@@ -128,7 +126,7 @@ pub(crate) async fn show(access: Access, PathParam(id): PathParam<PassId>) -> Js
     let answer = answer.map(|(message, it)| json!({"message": message, "stop": it.stop, "usage": it.usage}));
     let mut document = stored_pass.manifest.document;
     let (request, explanation) = (document["request"].take(), document["explanation"].take());
-    Ok(Json(PassWhole { view, request, answer, explanation }))
+    Ok(Json(PassDetails { view, request, answer, explanation }))
 }
 
 async fn load_pass(access: &Access, id: &PassId) -> Result<StoredPass, Problem> {
@@ -164,8 +162,7 @@ pub(crate) async fn body(
 
 /// The model's answer to a pass that was sent again.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ReplayedPass")]
-pub(crate) struct Replayed {
+pub(crate) struct ReplayedPass {
     /// The pass.
     pass: String,
     /// The hash of the request.
@@ -179,11 +176,11 @@ pub(crate) struct Replayed {
 #[utoipa::path(
     post, path = "/v1/passes/{id}/replay", operation_id = "replay_pass", tag = "passes", params(PassPath),
     responses(
-        (status = 200, description = "The answer.", body = Replayed),
+        (status = 200, description = "The answer.", body = ReplayedPass),
         Refused, NotThere, Expired, Unusable, Failed,
     )
 )]
-pub(crate) async fn replay(access: Access, PathParam(id): PathParam<PassId>) -> JsonResult<Replayed> {
+pub(crate) async fn replay(access: Access, PathParam(id): PathParam<PassId>) -> JsonResult<ReplayedPass> {
     let stored_pass = load_pass(&access, &id).await?;
     stored_pass.check_whole()?;
     if stored_pass.manifest.wire.is_some() {
@@ -197,7 +194,7 @@ pub(crate) async fn replay(access: Access, PathParam(id): PathParam<PassId>) -> 
         if let Delta::Done(answer) = delta? {
             let (message, stop) = (json!(answer.message), json!(answer.stop));
             let answer = json!({"message": message, "stop": stop, "usage": answer.usage});
-            return Ok(Json(Replayed {
+            return Ok(Json(ReplayedPass {
                 pass: id.to_string(),
                 fingerprint: stored_pass.manifest.call.fingerprint,
                 answer,

@@ -12,7 +12,7 @@ use contexture_compose::{
 use contexture_history::Turn;
 use contexture_message::{ErrorCode, Request};
 use contexture_project::Fault;
-use contexture_session::{MemoryStore, SessionConfig, SessionId, SessionStart, Sessions};
+use contexture_session::{MemoryStore, SessionId, SessionStart, Sessions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -28,7 +28,7 @@ use crate::http::schemas::returns;
 use crate::loaded_project::LoadedProject;
 use crate::{JsonResult, Problem};
 
-returns!(PromptView, PromptList, Resolved, ExplanationBody = Explanation);
+returns!(PromptView, PromptList, ResolvedPrompt, ExplanationBody = Explanation);
 
 /// A prompt.
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -145,8 +145,7 @@ pub(crate) async fn show(access: Access, PathParam(id): PathParam<String>) -> Js
 
 /// The request that would be sent, and its explanation.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ResolvedPrompt")]
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedPrompt {
     /// The hash of the request.
     fingerprint: String,
     /// The request that would be sent.
@@ -159,15 +158,15 @@ pub(crate) struct Resolved {
 /// Show what would be sent to the model, without calling it.
 #[utoipa::path(
     post, path = "/v1/prompts/{id}/resolve", operation_id = "resolve_prompt", tag = "prompts", params(PromptPath), request_body = PassRequest,
-    responses((status = 200, description = "The request and its explanation.", body = Resolved), Refused, NotThere, Unusable, Failed)
+    responses((status = 200, description = "The request and its explanation.", body = ResolvedPrompt), Refused, NotThere, Unusable, Failed)
 )]
 pub(crate) async fn resolve(
     access: Access,
     PathParam(id): PathParam<String>,
     JsonBody(request): JsonBody<PassRequest>,
-) -> JsonResult<Resolved> {
+) -> JsonResult<ResolvedPrompt> {
     let pass = pass(&access, &id, &request).await?;
-    Ok(Json(Resolved {
+    Ok(Json(ResolvedPrompt {
         fingerprint: pass.fingerprint().to_string(),
         request: serde_json::to_value(pass.request()).unwrap_or_default(),
         explanation: pass.explain(),
@@ -271,7 +270,6 @@ pub(crate) async fn run(
 
 /// Returns sessions that disappear with their last handle.
 pub(crate) fn unkept_sessions(app: &App) -> Sessions {
-    let store = Arc::new(MemoryStore::new(Arc::clone(&app.time)));
-    let sessions = Sessions::new(store, contexture::session_ports(None), SessionConfig::default());
+    let sessions = contexture::sessions(MemoryStore::new(Arc::clone(&app.time)));
     sessions.of_tenant(crate::passes::unkept_tenant())
 }

@@ -22,16 +22,15 @@ use crate::http::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable}
 use crate::http::schemas::accepts;
 use crate::loaded_project::LoadedProject;
 
-accepts!(Results);
+accepts!(ClientToolResults);
 
 /// Results of tools that the client ran.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "ClientToolResults")]
-pub(crate) struct Results {
+pub(crate) struct ClientToolResults {
     /// The results; some may come later, the turn waits for them.
     #[serde(deserialize_with = "objects")]
-    results: Vec<ResultOf>,
+    results: Vec<ClientToolResult>,
     /// Stops the turn when the client disconnects.
     #[serde(default)]
     cancel_on_disconnect: bool,
@@ -40,8 +39,8 @@ pub(crate) struct Results {
 /// The result of a call: its output or its error.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "ClientToolResult", extend("minProperties" = 2, "maxProperties" = 2))]
-pub(crate) struct ResultOf {
+#[schemars(extend("minProperties" = 2, "maxProperties" = 2))]
+pub(crate) struct ClientToolResult {
     /// The call.
     call_id: String,
     /// The tool's output: a text, or any JSON.
@@ -59,7 +58,7 @@ fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Val
     Value::deserialize(deserializer).map(Some)
 }
 
-impl ResultOf {
+impl ClientToolResult {
     fn read(self) -> Result<(String, ToolOutput), Problem> {
         let output = match (self.output, self.error) {
             (Some(value), None) => ToolOutput::from_value(value),
@@ -78,7 +77,7 @@ impl ResultOf {
 ///
 /// `Accept: text/event-stream` has the same effect as `POST …/results/stream`.
 #[utoipa::path(
-    post, path = "/v1/sessions/{id}/turns/{turn}/results", operation_id = "answer_client_tools", tag = "turns", request_body = Results,
+    post, path = "/v1/sessions/{id}/turns/{turn}/results", operation_id = "answer_client_tools", tag = "turns", request_body = ClientToolResults,
     params(SessionPath, TurnPath, ThreadQuery),
     responses(
         (status = 200, description = "The outcome of the turn.", body = TurnResult),
@@ -90,10 +89,11 @@ pub(crate) async fn results(
     PathParams(id, turn): PathParams<SessionId, String>,
     QueryParams(query): QueryParams<ThreadQuery>,
     headers: HeaderMap,
-    JsonBody(body): JsonBody<Results>,
+    JsonBody(body): JsonBody<ClientToolResults>,
 ) -> Result<Response, Problem> {
     let thread = access.thread(&id, query.thread).await?;
-    let results = body.results.into_iter().map(ResultOf::read).collect::<Result<Vec<_>, Problem>>()?;
+    let results =
+        body.results.into_iter().map(ClientToolResult::read).collect::<Result<Vec<_>, Problem>>()?;
     let (loaded, prompt) = waiting_prompt(&access, &thread, &turn).await?;
     reply(&access, &thread, wants_events(&headers)?, body.cancel_on_disconnect, |cancel| {
         let request = AnswerRequest { results, cancel, ..AnswerRequest::default() };

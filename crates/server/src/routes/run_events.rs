@@ -38,10 +38,10 @@ const PAGE: usize = 256;
 pub(crate) struct RunEventsQuery {
     /// Only events after this one: the id of an event, or `latest` for those to come. `Last-Event-ID` wins. By default
     /// all of them.
-    #[param(pattern = r"^([0-9]{1,15}(\+[0-9]{1,15})?(~[0-9.,]+)?|latest)$", nullable = false)]
+    #[param(pattern = r"^([0-9]{1,15}(\+[0-9]{1,15})?(~[0-9.,]+)?|latest)$")]
     after: Option<String>,
     /// How many at most, of a page; a stream has no limit.
-    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct RunEventsQuery {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RunEventPage {
     /// The events, oldest first.
-    events: Vec<RunEventView>,
+    events: Vec<NumberedRunEvent>,
     /// The `after` of the next request, if there may be more by now.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<u64>,
@@ -57,8 +57,7 @@ pub(crate) struct RunEventPage {
 
 /// An event of a run.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "NumberedRunEvent")]
-pub(crate) struct RunEventView {
+pub(crate) struct NumberedRunEvent {
     /// Its number in the session.
     id: u64,
     /// The event.
@@ -105,7 +104,7 @@ pub(crate) async fn read(
         after = newest.number;
         let own = page.iter().filter(|it| it.thread == log.thread);
         events.extend(
-            own.filter_map(|it| Some(RunEventView { id: it.number, data: event_in(&it.item.body)? })),
+            own.filter_map(|it| Some(NumberedRunEvent { id: it.number, data: event_in(&it.item.body)? })),
         );
     }
     events.truncate(limit);

@@ -24,7 +24,7 @@ use crate::http::refusals::{Conflict, Form, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
 use crate::{JsonResult, Problem};
 
-accepts!(NewRun, NewAnswer);
+accepts!(NewRun, WaitAnswer);
 returns!(RunBody = RunInfo, RunPageBody = RunPage, RunStatusBody = RunStatus);
 
 /// How long the id of a wait may be, in bytes: longer than that of any node.
@@ -65,7 +65,7 @@ pub(crate) async fn start(
 ) -> Result<Response, Problem> {
     let (key, as_events) = (idempotency_key(&headers)?, wants_events(&headers)?);
     let flow = access.loaded().flow(&id)?;
-    if access.drivers.is_stopping() {
+    if access.drivers.tasks.is_closed() {
         let text = "the server stops and begins no more runs";
         return Err(Problem::new(ErrorCode::ShuttingDown, text).retry_after(1));
     }
@@ -109,24 +109,18 @@ async fn settled(access: &Access, runs: &Runtime, run: &RunId) -> Result<RunInfo
 #[into_params(parameter_in = Query)]
 pub(crate) struct RunsQuery {
     /// Only runs of this flow.
-    #[param(nullable = false)]
     flow: Option<String>,
     /// Only runs with this status.
-    #[param(value_type = Option<RunStatusBody>, nullable = false, inline)]
+    #[param(value_type = Option<RunStatusBody>, inline)]
     status: Option<RunStatus>,
     /// Only runs of this session.
-    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$")]
     session: Option<String>,
     /// Only those after this one.
-    #[param(
-        min_length = 3,
-        max_length = 265,
-        pattern = r"^[^\x00-\x1f\x7f-\x9f/]+\.[A-Za-z0-9_\-]{1,64}$",
-        nullable = false
-    )]
+    #[param(min_length = 3, max_length = 265, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+\.[A-Za-z0-9_\-]{1,64}$")]
     after: Option<String>,
     /// How many at most.
-    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
 }
 
@@ -212,21 +206,20 @@ async fn driven(
 /// An answer.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "WaitAnswer")]
-pub(crate) struct NewAnswer {
+pub(crate) struct WaitAnswer {
     /// The answer, which must fit the wait's schema.
     value: Value,
 }
 
 /// Answer what a run waits for, once. The run continues, on any instance.
 #[utoipa::path(
-    post, path = "/v1/runs/{id}/waits/{wait}", operation_id = "answer_wait", tag = "flows", params(RunPath, WaitPath), request_body = NewAnswer,
+    post, path = "/v1/runs/{id}/waits/{wait}", operation_id = "answer_wait", tag = "flows", params(RunPath, WaitPath), request_body = WaitAnswer,
     responses((status = 202, description = "The answer is on record.", body = RunBody), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn answer(
     access: Access,
     PathParams(run, wait): PathParams<RunId, String>,
-    JsonBody(answer): JsonBody<NewAnswer>,
+    JsonBody(answer): JsonBody<WaitAnswer>,
 ) -> Result<(StatusCode, Json<RunInfo>), Problem> {
     if wait.len() > MAX_WAIT || wait.chars().any(char::is_control) {
         let text = format!("`{}` is not the id of a wait", shown(&wait));

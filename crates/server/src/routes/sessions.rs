@@ -14,17 +14,18 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::Access;
-use crate::http::input::{JsonBody, PathParam, QueryParams, segment};
+use crate::http::DateTime;
+use crate::http::input::{JsonBody, PathParam, QueryParams, in_query_range, segment, within};
 use crate::http::params::SessionPath;
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
 use crate::{JsonResult, Problem};
 
 accepts!(NewSession);
-returns!(SessionView, SessionPage, ThreadView, Items);
+returns!(SessionView, SessionPage, ThreadView, ItemPage);
 
 /// How long a label may be, in characters.
-const MAX_LABEL: usize = 1000;
+pub(crate) const MAX_LABEL: usize = 1000;
 
 /// A new session.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -48,11 +49,9 @@ pub(crate) struct SessionView {
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<String>,
     /// When it was created.
-    #[schemars(extend("format" = "date-time"))]
-    created: String,
+    created: DateTime,
     /// The time of the last append to any of its threads.
-    #[schemars(extend("format" = "date-time"))]
-    updated: String,
+    updated: DateTime,
     /// How many items its threads have together.
     items: u64,
     /// How many turns its main thread has.
@@ -97,20 +96,11 @@ pub(crate) struct SessionPage {
 #[into_params(parameter_in = Query)]
 pub(crate) struct Page {
     /// Only those after this one.
-    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$")]
     after: Option<String>,
     /// How many at most.
-    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
-}
-
-/// Checks what people call something.
-pub(crate) fn labelled(label: Option<String>) -> Result<Option<String>, Problem> {
-    let n = label.as_ref().map_or(0, |it| it.chars().count());
-    if n <= MAX_LABEL {
-        return Ok(label);
-    }
-    Err(Problem::in_body("label", format!("the label has {n} characters; it has at most {MAX_LABEL}")))
 }
 
 /// Checks the number at which a page starts. Stores can't count further than this.
@@ -126,33 +116,22 @@ pub(crate) fn numbered(before: Option<u64>) -> Result<Option<u64>, Problem> {
 
 /// Checks a limit from the query.
 pub(crate) fn limited(limit: Option<u32>, default: u32, most: u32) -> Result<usize, Problem> {
-    match limit.unwrap_or(default) {
-        it if it >= 1 && it <= most => Ok(it as usize),
-        it => {
-            Err(Problem::new(ErrorCode::QueryInvalid, format!("`limit` is {it}; it goes from 1 to {most}")))
-        }
-    }
+    Ok(in_query_range("limit", limit.unwrap_or(default), 1..=most)? as usize)
 }
 
 impl From<SessionInfo> for SessionView {
     fn from(info: SessionInfo) -> Self {
         let SessionInfo { session, label, created, updated, threads: _, items, turns } = info;
-        let (created, updated) = (created.to_millis(), updated.to_millis());
+        let (created, updated) = (created.into(), updated.into());
         Self { id: session.to_string(), label, created, updated, items, turns, threads: Vec::new() }
     }
 }
 
 impl From<ThreadInfo> for ThreadView {
     fn from(info: ThreadInfo) -> Self {
-        let kind = info.kind.as_str();
-        Self {
-            id: info.thread.to_string(),
-            session: info.session.to_string(),
-            kind: kind.to_owned(),
-            label: info.label,
-            items: info.items,
-            turns: info.turns,
-        }
+        let ThreadInfo { thread, session, kind, label, items, turns, .. } = info;
+        let (id, session, kind) = (thread.to_string(), session.to_string(), kind.as_str().to_owned());
+        Self { id, session, kind, label, items, turns }
     }
 }
 
@@ -166,7 +145,8 @@ pub(crate) async fn create(
     JsonBody(new): JsonBody<NewSession>,
 ) -> Result<impl IntoResponse, Problem> {
     let id = new.id.map(SessionId::parse).transpose()?;
-    let session = access.sessions.create(SessionStart { id, label: labelled(new.label)? }).await?;
+    within("label", new.label.as_deref(), MAX_LABEL)?;
+    let session = access.sessions.create(SessionStart { id, label: new.label }).await?;
     let view = view(&access, session.id()).await?;
     let location = format!("/v1/sessions/{}", segment(&view.id));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(view)))
@@ -204,8 +184,8 @@ async fn view(access: &Access, id: &SessionId) -> Result<SessionView, Problem> {
     Ok(SessionView {
         id: id.to_string(),
         label: head.info.label,
-        created: head.info.created.to_millis(),
-        updated: updated.to_millis(),
+        created: head.info.created.into(),
+        updated: updated.into(),
         items: threads.iter().map(|it| it.items).sum(),
         turns: head.info.turns,
         threads: threads.into_iter().map(ThreadView::from).collect(),
@@ -235,19 +215,19 @@ pub(crate) async fn delete(
 #[into_params(parameter_in = Query)]
 pub(crate) struct ItemsQuery {
     /// `client` (what people see, the default), `history` (what the model reads), or `all`.
-    #[param(nullable = false, inline)]
+    #[param(inline)]
     view: Option<ViewName>,
     /// How many items at most, the newest ones; of `history` turns, no more than `history_window.turns`.
-    #[param(minimum = 1, maximum = 10000, default = 100, nullable = false)]
+    #[param(minimum = 1, maximum = 10000, default = 100)]
     limit: Option<u32>,
     /// The newest items within this many tokens.
-    #[param(minimum = 1, maximum = 4_294_967_295_i64, nullable = false)]
+    #[param(minimum = 1, maximum = 4_294_967_295_i64)]
     tokens: Option<u32>,
     /// Only items before this position, taken from `before` of a previous response. Not for `history`.
-    #[param(minimum = 1, nullable = false)]
+    #[param(minimum = 1)]
     before: Option<u64>,
     /// Another thread than the main one.
-    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     thread: Option<String>,
 }
 
@@ -286,8 +266,7 @@ impl From<&Turn> for HistoryTurn {
 
 /// Items of a thread.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ItemPage")]
-pub(crate) struct Items {
+pub(crate) struct ItemPage {
     /// The thread.
     thread: String,
     /// The items, oldest first; in the view `history` the turns, each with its messages.
@@ -300,23 +279,22 @@ pub(crate) struct Items {
 /// Read a thread: what people see, what the model reads, or everything.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/items", operation_id = "list_items", tag = "sessions", params(SessionPath, ItemsQuery),
-    responses((status = 200, description = "The items.", body = Items), Refused, NotThere, Unusable)
+    responses((status = 200, description = "The items.", body = ItemPage), Refused, NotThere, Unusable)
 )]
 pub(crate) async fn items(
     access: Access,
     PathParam(id): PathParam<SessionId>,
     QueryParams(query): QueryParams<ItemsQuery>,
-) -> JsonResult<Items> {
+) -> JsonResult<ItemPage> {
     let n = limited(query.limit, 100, 10_000)?;
     let thread = access.thread(&id, query.thread).await?;
     let wrong = |code: ErrorCode, text: &str| Err(Problem::new(code, text));
-    let limit = match query.tokens {
-        Some(0) => return wrong(ErrorCode::QueryInvalid, "`tokens` is 0; it is at least 1"),
-        Some(tokens) => Limit::Tokens(Tokens(tokens)),
-        None => Limit::Turns(n),
-    };
+    let tokens = query.tokens.map(|it| Limit::Tokens(Tokens(it)));
     let view = query.view.unwrap_or(ViewName::Client);
-    let (items, before) = match (view, numbered(query.before)?, query.tokens) {
+    let (items, before) = match (view, numbered(query.before)?, tokens) {
+        (_, _, Some(Limit::Tokens(Tokens(0)))) => {
+            return wrong(ErrorCode::QueryInvalid, "`tokens` is 0; it is at least 1");
+        }
         (_, Some(0), _) => return wrong(ErrorCode::QueryInvalid, "`before` is 0; it is at least 1"),
         (ViewName::History, Some(_), _) => {
             return wrong(ErrorCode::InputInvalid, "`before` is for the views `client` and `all`");
@@ -324,17 +302,14 @@ pub(crate) async fn items(
         (_, Some(_), Some(_)) => {
             return wrong(ErrorCode::InputInvalid, "`before` and `tokens` exclude each other");
         }
-        (ViewName::History, None, _) => {
-            let limit = match limit {
-                // The model's view is what the window holds.
-                Limit::Turns(n) => Limit::Turns(n.min(thread.history_window())),
-                tokens @ Limit::Tokens(_) => tokens,
-            };
-            let turns = thread.history(Some(limit)).await?;
+        (ViewName::History, None, tokens) => {
+            // The model's view is what the window holds.
+            let window = Limit::Turns(n.min(thread.history_window()));
+            let turns = thread.history(tokens.or(Some(window))).await?;
             (turns.iter().map(|it| ItemOrTurn::Turn((&**it).into())).collect(), None)
         }
-        (ViewName::Client, None, Some(_)) => (documents(&thread, thread.client(Some(limit)).await?), None),
-        (ViewName::All, None, Some(_)) => (documents(&thread, thread.all(Some(limit)).await?), None),
+        (ViewName::Client, None, Some(_)) => (documents(&thread, thread.client(tokens).await?), None),
+        (ViewName::All, None, Some(_)) => (documents(&thread, thread.all(tokens).await?), None),
         (ViewName::Client | ViewName::All, before, None) => {
             let is_client = matches!(view, ViewName::Client);
             let end = before.map_or(Seq(u64::MAX), Seq);
@@ -342,7 +317,7 @@ pub(crate) async fn items(
             (documents(&thread, items), before.map(|it| it.0))
         }
     };
-    Ok(Json(Items { thread: thread.id().to_string(), items, before }))
+    Ok(Json(ItemPage { thread: thread.id().to_string(), items, before }))
 }
 
 fn documents(thread: &Thread, items: Vec<Item>) -> Vec<ItemOrTurn> {

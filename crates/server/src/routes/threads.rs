@@ -7,23 +7,23 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use contexture_history::{SystemEvent, Visibility};
 use contexture_message::{ErrorCode, Message, Role};
-use contexture_session::{IsolatedStart, LogKind, ModelChoice, NewItem, Policy, SessionId, Thread, ThreadId};
+use contexture_session::{IsolatedStart, ModelChoice, NewItem, Policy, SessionId, Thread, ThreadId};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::sessions::{ThreadView, labelled};
+use super::sessions::{MAX_LABEL, ThreadView};
 use super::turns::idempotency_key;
 use crate::app::{Access, App};
-use crate::http::input::{JsonBody, PathParam, objects, optional_object, segment};
+use crate::http::input::{JsonBody, PathParam, objects, optional_object, segment, shown, taken, within};
 use crate::http::params::{Repeatable, SessionPath, ThreadPath};
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
 use crate::{JsonResult, Problem};
 
-accepts!(NewThread, NewMessages, NewEvent, Instructions, Model);
-returns!(ThreadList, Stands);
+accepts!(NewThread, NewMessages, NewSystemEvent, NewInstructions, NewModel);
+returns!(ThreadList, ThreadState);
 
 /// A new isolated thread.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -57,13 +57,14 @@ pub(crate) async fn create(
     PathParam(id): PathParam<SessionId>,
     JsonBody(new): JsonBody<NewThread>,
 ) -> Result<impl IntoResponse, Problem> {
+    within("label", new.label.as_deref(), MAX_LABEL)?;
     let start = IsolatedStart {
         name: None,
         model: new.model.as_deref().map(model_choice).transpose()?,
         system_instructions: new.system_instructions,
         inherit_history: new.inherit_history,
         initial_messages: new.initial_messages.into_iter().map(appended).collect::<Result<_, _>>()?,
-        label: labelled(new.label)?,
+        label: new.label,
         base: new.base.map(ThreadId::parse).transpose()?,
     };
     let session = access.sessions.open(&id).await?;
@@ -76,7 +77,7 @@ pub(crate) async fn create(
 fn model_choice(name: &str) -> Result<ModelChoice, Problem> {
     let (provider, model) =
         name.split_once('/').filter(|(a, b)| !a.is_empty() && !b.is_empty()).ok_or_else(|| {
-            let text = format!("`{}` is not `provider/model`", crate::http::input::shown(name));
+            let text = format!("`{}` is not `provider/model`", shown(name));
             Problem::in_body("model", text)
         })?;
     Ok(ModelChoice { provider: provider.to_owned(), model: model.to_owned() })
@@ -156,8 +157,7 @@ pub(crate) async fn show(NamedThread { access, thread }: NamedThread) -> JsonRes
 )]
 pub(crate) async fn delete(NamedThread { access, thread }: NamedThread) -> Result<StatusCode, Problem> {
     let id = thread.id();
-    let head = access.store().head(thread.key().clone()).await?;
-    if head.is_some_and(|it| it.info.kind == LogKind::Main) {
+    if *id == id.session().main() {
         return Err(Problem::new(ErrorCode::MainThread, format!("`{id}` is the main thread of its session")));
     }
     let session = access.sessions.open(&id.session()).await?;
@@ -193,9 +193,7 @@ pub(crate) struct NewMessage {
 impl<'de> Deserialize<'de> for NewMessage {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut fields = Map::deserialize(deserializer)?;
-        let visibility = fields.remove("visibility").unwrap_or_default();
-        let visibility = optional_object(visibility)
-            .map_err(|err: serde_json::Error| D::Error::custom(format!("`visibility`: {err}")))?;
+        let visibility = taken(&mut fields, "visibility", optional_object)?;
         let message = serde_json::from_value(Value::Object(fields)).map_err(D::Error::custom)?;
         Ok(Self { message, visibility })
     }
@@ -204,17 +202,13 @@ impl<'de> Deserialize<'de> for NewMessage {
 impl NewMessage {
     fn item(self, default: Option<Visibility>) -> Result<NewItem, Problem> {
         let item = NewItem::from(appended(self.message)?);
-        Ok(match self.visibility.or(default) {
-            Some(visibility) => item.visibility(visibility),
-            None => item,
-        })
+        Ok(self.visibility.or(default).into_iter().fold(item, NewItem::visibility))
     }
 }
 
 /// The state of a thread after a change.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ThreadState")]
-pub(crate) struct Stands {
+pub(crate) struct ThreadState {
     /// The thread.
     thread: String,
     /// The position of its newest item.
@@ -223,7 +217,7 @@ pub(crate) struct Stands {
     turn: String,
 }
 
-impl Stands {
+impl ThreadState {
     fn of(thread: &Thread) -> Json<Self> {
         let snapshot = thread.get();
         let state = snapshot.state();
@@ -235,13 +229,13 @@ impl Stands {
 /// often they are sent.
 #[utoipa::path(
     post, path = "/v1/threads/{id}/messages", operation_id = "append_messages", tag = "threads", params(ThreadPath, Repeatable), request_body = NewMessages,
-    responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
+    responses((status = 200, description = "Where the thread stands now.", body = ThreadState), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn append(
     NamedThread { thread, .. }: NamedThread,
     headers: HeaderMap,
     JsonBody(new): JsonBody<NewMessages>,
-) -> JsonResult<Stands> {
+) -> JsonResult<ThreadState> {
     let key = idempotency_key(&headers)?;
     let default = new.visibility;
     let items = new.messages.into_iter().map(|it| it.item(default)).collect::<Result<Vec<_>, _>>()?;
@@ -252,19 +246,18 @@ pub(crate) async fn append(
 }
 
 /// Appends items, once if they have a key.
-async fn add(thread: &Thread, key: Option<String>, items: Vec<NewItem>) -> JsonResult<Stands> {
+async fn add(thread: &Thread, key: Option<String>, items: Vec<NewItem>) -> JsonResult<ThreadState> {
     match key {
         Some(key) => thread.add_items_once(&key, items).await.map(|_| ())?,
         None => thread.add(items).await.map(|_| ())?,
     }
-    Ok(Stands::of(thread))
+    Ok(ThreadState::of(thread))
 }
 
 /// A system event.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "NewSystemEvent")]
-pub(crate) struct NewEvent {
+pub(crate) struct NewSystemEvent {
     /// Its name, such as `deploy.finished`. `artifact`, `compaction`, `memory` and
     /// names that continue one of them with a dot are the engine's.
     #[schemars(
@@ -290,30 +283,25 @@ pub(crate) struct NewEvent {
 /// Append a system event to a thread: a durable fact, which the model reads at its position. A suspended turn goes on
 /// waiting. With an `Idempotency-Key` the event is appended once, however often it is sent.
 #[utoipa::path(
-    post, path = "/v1/threads/{id}/events", operation_id = "append_event", tag = "threads", params(ThreadPath, Repeatable), request_body = NewEvent,
-    responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
+    post, path = "/v1/threads/{id}/events", operation_id = "append_event", tag = "threads", params(ThreadPath, Repeatable), request_body = NewSystemEvent,
+    responses((status = 200, description = "Where the thread stands now.", body = ThreadState), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn tell(
     NamedThread { thread, .. }: NamedThread,
     headers: HeaderMap,
-    JsonBody(new): JsonBody<NewEvent>,
-) -> JsonResult<Stands> {
+    JsonBody(new): JsonBody<NewSystemEvent>,
+) -> JsonResult<ThreadState> {
     let key = idempotency_key(&headers)?;
     let event = SystemEvent::from_outside(new.name, new.text, new.data)
         .map_err(|err| Problem::in_body(err.field(), err.to_string()))?;
-    let item = NewItem::from(event);
-    let item = match new.visibility {
-        Some(visibility) => item.visibility(visibility),
-        None => item,
-    };
+    let item = new.visibility.into_iter().fold(NewItem::from(event), NewItem::visibility);
     add(&thread.with_policy(new.policy), key, vec![item]).await
 }
 
 /// Instructions to set.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "NewInstructions")]
-pub(crate) struct Instructions {
+pub(crate) struct NewInstructions {
     /// The text; null takes the instructions away.
     // It may be null but not missing: an empty body must not remove anything.
     #[serde(deserialize_with = "Option::deserialize")]
@@ -327,22 +315,21 @@ fn text_or_null(generator: &mut SchemaGenerator) -> Schema {
 
 /// Set the instructions of a thread.
 #[utoipa::path(
-    put, path = "/v1/threads/{id}/instructions", operation_id = "set_instructions", tag = "threads", params(ThreadPath), request_body = Instructions,
-    responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
+    put, path = "/v1/threads/{id}/instructions", operation_id = "set_instructions", tag = "threads", params(ThreadPath), request_body = NewInstructions,
+    responses((status = 200, description = "Where the thread stands now.", body = ThreadState), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn instruct(
     NamedThread { thread, .. }: NamedThread,
-    JsonBody(new): JsonBody<Instructions>,
-) -> JsonResult<Stands> {
+    JsonBody(new): JsonBody<NewInstructions>,
+) -> JsonResult<ThreadState> {
     thread.set_system_instructions(new.text.as_deref()).await?;
-    Ok(Stands::of(&thread))
+    Ok(ThreadState::of(&thread))
 }
 
 /// A model to choose.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "NewModel")]
-pub(crate) struct Model {
+pub(crate) struct NewModel {
     /// `provider/model`.
     #[schemars(regex(pattern = "^[^/]+/(.|\n)+$"), example = "openai/gpt-5-mini")]
     model: String,
@@ -350,34 +337,34 @@ pub(crate) struct Model {
 
 /// Choose the model of a thread.
 #[utoipa::path(
-    put, path = "/v1/threads/{id}/model", operation_id = "set_model", tag = "threads", params(ThreadPath), request_body = Model,
-    responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
+    put, path = "/v1/threads/{id}/model", operation_id = "set_model", tag = "threads", params(ThreadPath), request_body = NewModel,
+    responses((status = 200, description = "Where the thread stands now.", body = ThreadState), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn choose(
     NamedThread { thread, .. }: NamedThread,
-    JsonBody(new): JsonBody<Model>,
-) -> JsonResult<Stands> {
+    JsonBody(new): JsonBody<NewModel>,
+) -> JsonResult<ThreadState> {
     let ModelChoice { provider, model } = model_choice(&new.model)?;
     thread.set_provider_model(&provider, &model).await?;
-    Ok(Stands::of(&thread))
+    Ok(ThreadState::of(&thread))
 }
 
 /// Start a new history for a thread. Nothing is removed.
 #[utoipa::path(
     post, path = "/v1/threads/{id}/reset", operation_id = "reset_thread", tag = "threads", params(ThreadPath),
-    responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict)
+    responses((status = 200, description = "Where the thread stands now.", body = ThreadState), Refused, NotThere, Conflict)
 )]
-pub(crate) async fn reset(NamedThread { thread, .. }: NamedThread) -> JsonResult<Stands> {
+pub(crate) async fn reset(NamedThread { thread, .. }: NamedThread) -> JsonResult<ThreadState> {
     thread.reset_history().await?;
-    Ok(Stands::of(&thread))
+    Ok(ThreadState::of(&thread))
 }
 
 /// Evaluate the frozen prefix of a thread again at its next turn.
 #[utoipa::path(
     post, path = "/v1/threads/{id}/refresh", operation_id = "refresh_thread", tag = "threads", params(ThreadPath),
-    responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict)
+    responses((status = 200, description = "Where the thread stands now.", body = ThreadState), Refused, NotThere, Conflict)
 )]
-pub(crate) async fn refresh(NamedThread { access, thread }: NamedThread) -> JsonResult<Stands> {
+pub(crate) async fn refresh(NamedThread { access, thread }: NamedThread) -> JsonResult<ThreadState> {
     access.loaded().agent.refresh(&thread).await?;
-    Ok(Stands::of(&thread))
+    Ok(ThreadState::of(&thread))
 }

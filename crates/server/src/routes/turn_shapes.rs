@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Problem;
 use crate::app::Access;
-use crate::http::input::{object, objects, optional_object};
+use crate::http::input::{in_range, object, objects, optional_object, taken, within};
 use crate::http::schemas::{Frame, accepts, returns};
 
 accepts!(TurnRequest, PassRequest);
@@ -31,7 +31,7 @@ returns!(TurnResult, TurnEventFrame = Frame<Event>);
 pub(crate) struct TurnRequest {
     /// The prompt's id; without one the project's only prompt, or the one that is called `chat`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    prompt: Option<String>,
+    pub(crate) prompt: Option<String>,
     /// The prompt's input.
     #[serde(skip_serializing_if = "is_default")]
     #[schemars(with = "Option<Map<String, Value>>")]
@@ -158,14 +158,9 @@ impl PassRequest {
 impl<'de> Deserialize<'de> for PassRequest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut fields = Map::deserialize(deserializer)?;
-        let mut limit = |name: &str| {
-            let value = fields.remove(name).unwrap_or_default();
-            let limit: Result<Option<u32>, _> = serde_json::from_value(value);
-            limit.map_err(|err| D::Error::custom(format!("`{name}`: {err}")))
-        };
-        let (token_budget, input_budget) = (limit("token_budget")?, limit("input_budget")?);
-        let session = serde_json::from_value(fields.remove("session").unwrap_or_default())
-            .map_err(|err| D::Error::custom(format!("`session`: {err}")))?;
+        let token_budget = taken(&mut fields, "token_budget", Option::deserialize)?;
+        let input_budget = taken(&mut fields, "input_budget", Option::deserialize)?;
+        let session = taken(&mut fields, "session", Option::deserialize)?;
         let turn = serde_json::from_value(Value::Object(fields)).map_err(D::Error::custom)?;
         Ok(Self { turn, session, token_budget, input_budget })
     }
@@ -245,11 +240,6 @@ impl TurnRequest {
         Err(problem.hint("`POST /v1/sessions/{id}/turns` takes it"))
     }
 
-    /// Returns the id of the requested prompt.
-    pub(crate) fn prompt(&self) -> Option<&str> {
-        self.prompt.as_deref()
-    }
-
     /// Returns the agent's request.
     pub(crate) async fn run_request(
         &self,
@@ -320,16 +310,11 @@ const MAX_QUERY: usize = 10_000;
 
 /// Checks what a turn asks of knowledge bases. Each must be one of the project or the tenant's own.
 async fn check_knowledge(access: &Access, request: &KnowledgeRequest) -> Result<(), Problem> {
-    let invalid = |at: &str, text: String| Err(Problem::in_body(at, text));
     if request.bases.is_empty() {
-        return invalid("knowledge.bases", "no knowledge base is named".to_owned());
+        return Err(Problem::in_body("knowledge.bases", "no knowledge base is named"));
     }
-    if let Some(top_k) = request.top_k.filter(|it| !(1..=MAX_TOP_K).contains(it)) {
-        return invalid("knowledge.top_k", format!("`top_k` is {top_k}; it is from 1 to {MAX_TOP_K}"));
-    }
-    if let Some(n) = request.query.as_ref().map(|it| it.chars().count()).filter(|it| *it > MAX_QUERY) {
-        return invalid("knowledge.query", format!("`query` has {n} characters; it has at most {MAX_QUERY}"));
-    }
+    in_range("knowledge.top_k", request.top_k.unwrap_or(1), 1..=MAX_TOP_K)?;
+    within("knowledge.query", request.query.as_deref(), MAX_QUERY)?;
     let loaded = access.loaded();
     for name in request.bases.iter().filter(|it| loaded.project.knowledge().get(it).is_none()) {
         let tenant = access.caller.tenant.clone();

@@ -57,7 +57,7 @@ async fn begin(
     request: TurnRequest,
 ) -> Result<Response, Problem> {
     let loaded = access.loaded();
-    let prompt = loaded.prompt(request.prompt())?;
+    let prompt = loaded.prompt(request.prompt.as_deref())?;
     let (key, as_events) = (idempotency_key(headers)?, wants_events(headers)?);
     let mut run_request = request.run_request(access, Some(&id), key.clone()).await?;
     let thread = access.thread(&id, request.thread.clone()).await?;
@@ -168,7 +168,7 @@ pub(crate) fn wants_events(headers: &HeaderMap) -> Result<bool, Problem> {
 #[into_params(parameter_in = Query)]
 pub(crate) struct ThreadQuery {
     /// Another thread of the session than the main one.
-    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
+    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     pub(crate) thread: Option<String>,
 }
 
@@ -234,17 +234,16 @@ pub(crate) async fn retry(
 
 /// Whether a memory has forgotten the record of a request, or words of it.
 fn is_forgotten(recorded: &Value) -> bool {
-    match recorded {
-        Value::Null => true,
-        Value::String(text) => text.contains(FORGOTTEN),
-        Value::Array(values) => values.iter().any(is_forgotten_within),
-        Value::Object(fields) => fields.values().any(is_forgotten_within),
-        Value::Bool(_) | Value::Number(_) => false,
-    }
+    recorded.is_null() || has_mark(recorded)
 }
 
-fn is_forgotten_within(value: &Value) -> bool {
-    !value.is_null() && is_forgotten(value)
+fn has_mark(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains(FORGOTTEN),
+        Value::Array(values) => values.iter().any(has_mark),
+        Value::Object(fields) => fields.values().any(has_mark),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 fn check_retryable(thread: &Thread, turn: &str) -> Result<(), Problem> {

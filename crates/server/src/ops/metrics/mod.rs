@@ -6,12 +6,13 @@
 mod registry;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use contexture_agent::{Called, Calling, Event, Watcher};
-use contexture_compose::{Fate, Pass, Segment, Slot};
+use contexture_compose::{Fate, Segment, Slot};
+
+use crate::lock::lock;
 
 pub(crate) use registry::Meter;
 use registry::{Registry, gauge};
@@ -56,32 +57,25 @@ pub(crate) struct Metrics(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     registry: Mutex<Registry>,
-    streams: AtomicU64,
+    /// Each stream that is open has a copy.
+    streams: Arc<()>,
 }
 
 /// A stream that is open, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct OpenStream(Metrics);
-
-impl Drop for OpenStream {
-    fn drop(&mut self) {
-        self.0.0.streams.fetch_sub(1, Ordering::Relaxed);
-    }
+pub(crate) struct OpenStream {
+    _counted: Arc<()>,
 }
 
 impl Metrics {
-    fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.0.registry.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts something that happened.
     pub(crate) fn count(&self, meter: Meter, labels: &[&str]) {
-        self.registry().add(meter, labels, 1);
+        lock(&self.0.registry).add(meter, labels, 1);
     }
 
     /// Records how long something took.
     pub(crate) fn time(&self, meter: Meter, labels: &[&str], took: Duration) {
-        self.registry().time(meter, labels, took.as_secs_f64());
+        lock(&self.0.registry).time(meter, labels, took.as_secs_f64());
     }
 
     /// Counts a request that failed.
@@ -95,8 +89,7 @@ impl Metrics {
 
     /// A stream of events is opened.
     pub(crate) fn stream(&self) -> OpenStream {
-        self.0.streams.fetch_add(1, Ordering::Relaxed);
-        OpenStream(self.clone())
+        OpenStream { _counted: Arc::clone(&self.0.streams) }
     }
 
     /// Something happened during a turn.
@@ -110,16 +103,18 @@ impl Metrics {
     /// Writes it down as Prometheus reads it.
     pub(crate) fn text(&self, now: &[(Meter, usize)]) -> String {
         let mut text = String::new();
-        self.registry().write(&mut text);
+        lock(&self.0.registry).write(&mut text);
         now.iter().for_each(|(meter, n)| gauge(&mut text, *meter, *n as u64));
-        gauge(&mut text, STREAMS, self.0.streams.load(Ordering::Relaxed));
+        gauge(&mut text, STREAMS, Arc::strong_count(&self.0.streams) as u64 - 1);
         text
     }
+}
 
+impl Watcher for Metrics {
     /// Adds up what a pass sends, by kind of source, and what it drops, by reason.
-    fn resolved(&self, pass: &Pass) {
+    fn calling(&self, call: &Calling<'_>) {
         let (mut sources, mut drops) = (BTreeMap::<&str, u64>::new(), BTreeMap::<&str, u64>::new());
-        for segment in pass.segments() {
+        for segment in call.pass.segments() {
             match &segment.fate {
                 Fate::Kept | Fate::Shortened { .. } => {
                     *sources.entry(kind_of(segment)).or_default() += u64::from(segment.tokens.0);
@@ -128,15 +123,9 @@ impl Metrics {
                 Fate::Excluded { .. } | Fate::Empty => {}
             }
         }
-        let mut registry = self.registry();
+        let mut registry = lock(&self.0.registry);
         sources.iter().for_each(|(kind, tokens)| registry.add(SOURCES, &[kind], *tokens));
         drops.iter().for_each(|(reason, n)| registry.add(DROPS, &[reason], *n));
-    }
-}
-
-impl Watcher for Metrics {
-    fn calling(&self, call: &Calling<'_>) {
-        self.resolved(call.pass);
     }
 
     fn called(&self, call: &Calling<'_>, result: &Called) {
@@ -146,7 +135,7 @@ impl Watcher for Metrics {
             Ok(stop) => stop_name(stop),
             Err(code) => code.clone(),
         };
-        let mut registry = self.registry();
+        let mut registry = lock(&self.0.registry);
         registry.add(CALLS, &[provider, &outcome], 1);
         registry.time(CALL_TIME, &[provider], result.took.as_secs_f64());
         let usage = result.usage;

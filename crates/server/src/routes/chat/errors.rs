@@ -15,20 +15,18 @@ use crate::Problem;
 use crate::http::refusals::refusals;
 use crate::http::schemas::returns;
 
-returns!(ErrorDocument);
+returns!(ChatError);
 
 /// An error as OpenAI writes it.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ChatError")]
-pub(crate) struct ErrorDocument {
+pub(crate) struct ChatError {
     /// The error.
-    error: ErrorDetails,
+    error: ChatErrorDetails,
 }
 
 /// The details of an error as OpenAI writes it.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ChatErrorDetails")]
-struct ErrorDetails {
+struct ChatErrorDetails {
     /// A description for people.
     message: String,
     /// `invalid_request_error`, `requests` or `server_error`.
@@ -41,7 +39,7 @@ struct ErrorDetails {
 }
 
 refusals! {
-    ErrorDocument as "application/json";
+    ChatError as "application/json";
 
     /// The error responses of the routes for OpenAI's clients, in OpenAI's shape.
     ChatRefused {
@@ -76,7 +74,7 @@ pub(super) fn document(problem: &Problem) -> Value {
         _ => "invalid_request_error",
     };
     let (message, param) = (problem.detail().to_owned(), problem.place().map(str::to_owned));
-    json!(ErrorDocument { error: ErrorDetails { message, kind, param, code: Some(code) } })
+    json!(ChatError { error: ChatErrorDetails { message, kind, param, code: Some(code) } })
 }
 
 /// Returns OpenAI's status and name for a problem; problems without one keep ours.

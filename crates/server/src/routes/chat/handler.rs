@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body as ResponseBody;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use contexture_agent::{AnswerRequest, Ended, Run, RunRequest, RunSpec};
 use contexture_compose::{GuardrailSide, Prompt, PromptBuilder, Schema, SchemaValidator};
@@ -24,6 +24,7 @@ use super::stream::{ChunkWriter, CompletionScope};
 use crate::Problem;
 use crate::app::{Access, App};
 use crate::events::cursor::Cursor;
+use crate::http::events;
 use crate::http::input::JsonBody;
 use crate::http::params::Retryable;
 use crate::loaded_project::LoadedProject;
@@ -245,7 +246,7 @@ impl Reply {
         turn_key: Option<TurnKey>,
     ) -> Response {
         let response = match self.request.stream {
-            true => events_response(ResponseBody::from(chunks.end(result))),
+            true => events(ResponseBody::from(chunks.end(result))),
             false => Json(result.document(&self.meta)).into_response(),
         };
         self.headed(response, turn_key)
@@ -253,14 +254,12 @@ impl Reply {
 
     /// Adds headers that identify the turn.
     fn headed(&self, mut response: Response, turn_key: Option<TurnKey>) -> Response {
-        let (thread, turn) = turn_key.map(|it| (it.thread.to_string(), it.turn.to_string())).unzip();
-        let session = self.session.as_ref().map(ToString::to_string);
         // A turn outside a session has no thread or turn to look up.
-        let of_session = |it: Option<String>| it.filter(|_| self.session.is_some());
+        let turn_key = turn_key.filter(|_| self.session.is_some());
         let named = [
-            ("x-contexture-session", session),
-            ("x-contexture-thread", of_session(thread)),
-            ("x-contexture-turn", of_session(turn)),
+            ("x-contexture-session", self.session.as_ref().map(ToString::to_string)),
+            ("x-contexture-thread", turn_key.as_ref().map(|it| it.thread.to_string())),
+            ("x-contexture-turn", turn_key.as_ref().map(|it| it.turn.to_string())),
         ];
         for (name, value) in named {
             if let Some(value) = value.and_then(|it| HeaderValue::from_str(&it).ok()) {
@@ -269,9 +268,4 @@ impl Reply {
         }
         response
     }
-}
-
-fn events_response(body: ResponseBody) -> Response {
-    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
-    (headers, body).into_response()
 }

@@ -23,7 +23,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use errors::ErrorDocument;
+pub(crate) use errors::ChatError;
 pub use errors::in_openai_shape;
 pub(crate) use handler::*;
 pub(crate) use models::*;

@@ -15,8 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use contexture_agent::{ends_turn, is_answer};
 use contexture_history::Timestamp;
 use contexture_model::COLLECT;
@@ -24,7 +23,7 @@ use contexture_session::{
     FeedItem, SessionKey, Span, Store, StoreError, ThreadId, ThreadKey, UnfinishedText,
 };
 use futures::future::BoxFuture;
-use futures::stream::{self, Stream};
+use futures::stream;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::time::{Instant, Sleep};
@@ -34,6 +33,7 @@ use crate::Problem;
 use crate::app::App;
 use crate::events::cursor::Cursor;
 use crate::events::follower::{Follower, Told, starts_turn};
+use crate::http::events;
 
 /// How many items are read per page.
 const PAGE: usize = 128;
@@ -132,21 +132,12 @@ impl<S: Scope> Follow<S> {
 
     /// Responds with the frames.
     pub(super) fn respond(self) -> Response {
-        // Proxies that collect answers would hold events back.
-        let headers = [
-            (header::CONTENT_TYPE.as_str(), "text/event-stream"),
-            (header::CACHE_CONTROL.as_str(), "no-cache"),
-            ("x-accel-buffering", "no"),
-        ];
-        (headers, Body::from_stream(self.frames())).into_response()
-    }
-
-    fn frames(self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
-        stream::unfold(self, |mut follow| async move {
+        let frames = stream::unfold(self, |mut follow| async move {
             let frames = follow.next().await?;
             follow.last_sent = Instant::now();
-            Some((Ok(frames), follow))
-        })
+            Some((Ok::<_, Infallible>(frames), follow))
+        });
+        events(Body::from_stream(frames))
     }
 
     /// Waits for the first frames, or for the end: until then the response can be another one.

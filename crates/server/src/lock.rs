@@ -1,0 +1,8 @@
+//! Locks that outlive a panic of their holder.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex. What a holder that panicked left behind is used as it is.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
