@@ -65,7 +65,7 @@ pub(super) async fn begin(
         let closing = Recovery { policy: ResumePolicy::CloseCalls, has_user: user.is_some() };
         return match begun(&thread, config, &cancel).await? {
             Begun::Replayed(outcome) => {
-                Ok(Entered::Replayed(Box::new(replayed(thread.id(), &resolver.prompt, outcome))))
+                Ok(Entered::Replayed(Box::new(replayed(&resolver.prompt, outcome))))
             }
             // Keys are never forgotten, so this cannot be a new turn.
             Begun::Resumed(turn) | Begun::Running(turn) => {
@@ -118,7 +118,7 @@ pub(super) async fn begin(
         }
         (Begun::Running(turn) | Begun::Resumed(turn), _) => turn,
         (Begun::Replayed(outcome), _) => {
-            return Ok(Entered::Replayed(Box::new(replayed(thread.id(), &resolver.prompt, outcome))));
+            return Ok(Entered::Replayed(Box::new(replayed(&resolver.prompt, outcome))));
         }
     };
     // The pass is still valid unless another writer appended something, the turn adds hidden context that the pass

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use contexture_compose::{Prompt, SchemaValidator};
 use contexture_history::{Body, Item, Seq, TurnStatus};
 use contexture_message::{Message, Role, Usage};
-use contexture_session::{RunningTurn, Thread, ThreadId, TurnOutcome};
+use contexture_session::{RunningTurn, Thread, TurnOutcome};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -71,7 +71,7 @@ pub(super) async fn recover(
 }
 
 /// Returns the outcome of a run whose turn had already finished under the same key.
-pub(super) fn replayed(thread: &ThreadId, prompt: &Prompt, outcome: TurnOutcome) -> Outcome {
+pub(super) fn replayed(prompt: &Prompt, outcome: TurnOutcome) -> Outcome {
     let message = outcome.items.iter().rev().find_map(|it| match &it.body {
         Body::Message(message) if message.role == Role::Assistant => Some(Arc::clone(message)),
         _ => None,
@@ -79,7 +79,7 @@ pub(super) fn replayed(thread: &ThreadId, prompt: &Prompt, outcome: TurnOutcome)
     let is_complete = outcome.status == TurnStatus::Completed;
     let output = message.as_deref().filter(|_| is_complete).and_then(|it| value_of(prompt, it));
     Outcome {
-        thread: thread.clone(),
+        thread: outcome.thread,
         turn: outcome.turn,
         status: outcome.status,
         ended: Ended::Replayed,

@@ -112,6 +112,11 @@ impl Follower {
         Told { id: self.cursor.clone(), thread: thread.clone(), what }
     }
 
+    /// Notes the item that was told last, since what is recorded beside an answer comes before it.
+    pub(crate) fn recall(&mut self, last: &FeedItem) {
+        self.views.entry(last.thread.clone()).or_default().events(&last.thread, &last.item);
+    }
+
     /// Tells the events of the next item, as far as they were not told.
     pub(crate) fn take(&mut self, next: &FeedItem) -> Vec<Told> {
         if next.number <= self.cursor.number {

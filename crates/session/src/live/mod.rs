@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use contexture_history::{Cost, Item, Seq, Timestamp, TurnNo, item_cost};
 use contexture_message::Tokens;
+use futures::future::select;
 use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
 
 use crate::config::{Policy, Ports, SessionConfig};
@@ -25,6 +26,8 @@ use crate::{NewItem, SessionError, SessionKey, Snapshot, State, StoreError, Thre
 
 /// Longer conversations are not kept in memory for their next use.
 const MAX_KEPT_TOKENS: Tokens = Tokens(100_000);
+/// How long readers wait for an append that may have landed.
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// State shared by all sessions of one store.
 #[derive(Debug)]
@@ -130,6 +133,8 @@ pub(crate) struct LiveThread {
     pub(crate) shared: Arc<Shared>,
     pub(crate) key: ThreadKey,
     writer: Arc<Mutex<Writer>>,
+    /// Held while an append is on its way. Others may see its items in the store before the snapshot has them.
+    appending: Mutex<()>,
     /// The places in the queue of writers.
     slots: Semaphore,
     /// Whether its writes are private.
@@ -172,8 +177,8 @@ impl LiveThread {
     fn new(shared: Arc<Shared>, key: ThreadKey, snapshot: Arc<Snapshot>) -> LiveThread {
         let (snapshot, memory) = (RwLock::new(snapshot), RwLock::default());
         let slots = Semaphore::new(shared.config.queue.min(Semaphore::MAX_PERMITS));
-        let (writer, is_scratch) = (Arc::default(), false);
-        LiveThread { shared, key, writer, slots, is_scratch, snapshot, memory }
+        let (writer, appending, is_scratch) = (Arc::default(), Mutex::default(), false);
+        LiveThread { shared, key, writer, appending, slots, is_scratch, snapshot, memory }
     }
 
     /// Returns a private thread that starts with this snapshot of another one.
@@ -220,11 +225,22 @@ impl LiveThread {
     }
 
     /// Reloads the thread, unless a writer in this process holds the lock: then no other process writes, and the
-    /// snapshot is current.
+    /// snapshot is current once the append on its way has settled.
     pub(crate) async fn refresh_if_idle(&self) -> Result<(), StoreError> {
         match self.try_lock_writer() {
             Some(writer) => self.refresh(&writer).await,
-            None => Ok(()),
+            None => {
+                self.append_settled().await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until the append on its way, if there is one, is in the snapshot, but not for a store that is away.
+    async fn append_settled(&self) {
+        if self.appending.try_lock().is_err() {
+            let settled = std::pin::pin!(self.appending.lock());
+            select(settled, self.shared.ports.time.sleep(SETTLE)).await;
         }
     }
 
@@ -240,7 +256,11 @@ impl LiveThread {
         }
         let thread = || self.key.thread.to_string();
         if policy != Policy::Queue {
-            return Err(SessionError::TurnInProgress { thread: thread() });
+            // The turn may have ended already, as far as its followers can tell.
+            self.append_settled().await;
+            return self
+                .try_lock_writer()
+                .ok_or_else(|| SessionError::TurnInProgress { thread: thread() });
         }
         let queue = self.shared.config.queue;
         let _slot =
@@ -351,6 +371,7 @@ impl LiveThread {
             ..Append::new(Some(snapshot.state().end), items, guard)
         };
         writer.is_stale = true;
+        let _appending = self.appending.lock().await;
         let Shared { store, ports, .. } = &*self.shared;
         let appended = append_surely(&**store, &*ports.time, &self.key, append).await;
         writer.is_stale = matches!(appended, Err(StoreError::Unavailable { .. }));

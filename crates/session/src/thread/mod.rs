@@ -179,13 +179,16 @@ impl Thread {
         self.live.note(turn, stop_request()).await
     }
 
-    /// Whether there is a recent request to stop a turn of this thread, or of a copy of it.
+    /// Whether there is a recent request to stop a turn of this thread, or of a copy of it. The turn of a thread that was
+    /// deleted is to stop too.
     pub async fn is_stop_requested(&self, thread: &ThreadId, turn: TurnNo) -> Result<bool, SessionError> {
         const NEWEST: usize = 64;
         let key = ThreadKey { tenant: self.live.key.tenant.clone(), thread: thread.clone() };
         let span = Span::NewestItems { count: NEWEST, client: false };
-        let newest = self.live.shared.store.read(key, span).await?;
-        Ok(newest.iter().any(|it| it.turn == turn && is_stop_request(&it.body)))
+        match self.live.shared.store.read(key, span).await {
+            Err(StoreError::NotFound { .. }) => Ok(true),
+            newest => Ok(newest?.iter().any(|it| it.turn == turn && is_stop_request(&it.body))),
+        }
     }
 
     /// Continues a suspended turn.

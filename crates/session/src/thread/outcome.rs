@@ -3,13 +3,15 @@
 use contexture_history::{Body, Change, Item, Seq, TurnNo, TurnStatus};
 use futures::TryStreamExt as _;
 
-use crate::SessionError;
 use crate::live::LiveThread;
 use crate::store::pages;
+use crate::{SessionError, ThreadId};
 
 /// The outcome of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnOutcome {
+    /// The thread of the turn: with [`Policy::Fork`](crate::Policy::Fork) it may be a copy of the one that was asked.
+    pub thread: ThreadId,
     /// The number of the turn.
     pub turn: TurnNo,
     /// How the turn ended, or that it is still open.
@@ -26,8 +28,13 @@ pub(crate) async fn of_key(live: &LiveThread, key: &str) -> Result<Option<TurnOu
     let Some(keyed) = live.shared.store.turn_with_key(live.key.clone(), key.to_owned()).await? else {
         return Ok(None);
     };
-    let mut outcome =
-        TurnOutcome { turn: keyed.turn, status: TurnStatus::Completed, reason: None, items: Vec::new() };
+    let mut outcome = TurnOutcome {
+        thread: live.key.thread.clone(),
+        turn: keyed.turn,
+        status: TurnStatus::Completed,
+        reason: None,
+        items: Vec::new(),
+    };
     let before = Seq(keyed.began.0.saturating_sub(1));
     let mut items = pages::items_after(&*live.shared.store, live.key.clone(), before);
     while let Some(item) = items.try_next().await?.filter(|it| it.turn == keyed.turn) {

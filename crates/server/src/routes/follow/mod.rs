@@ -126,6 +126,10 @@ impl<S: Scope> Follow<S> {
         };
         if !follow.scope.ends_with_turn() {
             follow.created = follow.created().await?;
+            // The next item may be explained by this one.
+            let last = follow.follower.number();
+            let told = follow.store.feed(follow.session.clone(), last.saturating_sub(1), 1).await?;
+            told.iter().filter(|it| it.number == last).for_each(|it| follow.follower.recall(it));
         }
         Ok(follow)
     }

@@ -153,15 +153,15 @@ impl Scope for TurnScope {
         if told.thread != self.turn_key.thread || !self.is_told(turn, &event) {
             return false;
         }
+        let is_last = matches!(event, Event::TurnEnd { .. }) && told.id.number > self.ends_after;
+        if self.outcome.is_some() && (is_last || matches!(event, Event::ApprovalRequired { .. })) {
+            // The log has it before the turn is over here: its client would come back too early, or without a token.
+            self.settled().await;
+        }
         if let Event::ApprovalRequired { approval } = &mut event {
-            if self.outcome.is_some() {
-                // The log has it before the turn's own client gets its token.
-                self.settled().await;
-            }
             let token = self.approvals.iter().find(|it| it.id == approval.id).map(|it| it.token.clone());
             approval.token = token.unwrap_or_default();
         }
-        let is_last = matches!(event, Event::TurnEnd { .. }) && told.id.number > self.ends_after;
         if is_last {
             self.guard.take().map(DropGuard::disarm);
         }
