@@ -1,6 +1,6 @@
 //! Puts other content in the place of items.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use contexture_history::{Item, Seq};
 use contexture_session::codec::{self, MAX_ITEMS};
@@ -79,8 +79,7 @@ impl LogClient<'_, Transaction<'_>> {
         let gone = gone.iter().map(|it| it.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
         let again = gone.into_iter().map(seq_from_sql).map(|it| (it, it));
         self.index(&again.collect::<Vec<_>>()).await?;
-        let used: BTreeSet<String> = self.hashes_of().await?;
-        let used: Vec<String> = used.into_iter().collect();
+        let used: Vec<String> = self.hashes_of().await?.into_iter().collect();
         let unused = self.query(REMOVE_REFS, &[&used]).await?;
         let unused = unused.iter().map(|it| it.try_get(0)).collect::<Result<Vec<String>, _>>()?;
         self.remove_unused(&unused).await

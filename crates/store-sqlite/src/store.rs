@@ -114,10 +114,6 @@ impl SqliteStore {
     pub(crate) fn readers(&self) -> Result<&Readers, StoreError> {
         self.inner.readers.as_ref().ok_or_else(|| self.inner.cx.place.gone())
     }
-
-    fn context(&self) -> Context {
-        self.inner.cx.clone()
-    }
 }
 
 impl Drop for Inner {
@@ -147,7 +143,7 @@ macro_rules! reads {
     ($cx:ident, $conn:ident; $($name:ident($($arg:ident: $of:ty),*) -> $result:ty, $size:expr, $query:expr;)*) => {
         $(
             fn $name(&self, $($arg: $of),*) -> StoreFuture<'_, $result> {
-                let ($cx, size) = (self.context(), $size);
+                let ($cx, size) = (self.inner.cx.clone(), $size);
                 let query = move |$conn: &Connection| {
                     let _ = &$cx;
                     $query
@@ -163,7 +159,7 @@ macro_rules! writes {
     ($cx:ident; $($name:ident($($arg:ident: $of:ty),*) -> $result:ty, $change:expr;)*) => {
         $(
             fn $name(&self, $($arg: $of),*) -> StoreFuture<'_, $result> {
-                let $cx = self.context();
+                let $cx = self.inner.cx.clone();
                 Box::pin(async move {
                     let prepare = || {
                         let _ = &$cx;
@@ -295,7 +291,7 @@ impl Documents for SqliteStore {
         Box::pin(async move {
             // First: a file that is not well is left alone.
             // As a program does that opens the file now.
-            let cx = self.context();
+            let cx = self.inner.cx.clone();
             self.readers()?.ask(Size::Large, move |_| probe_file(&cx.identity, &cx.place)).await?;
             self.put(Document::probe(at)).await
         })

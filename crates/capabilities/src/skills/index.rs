@@ -4,9 +4,8 @@ use contexture_compose::ports::SkillSummary;
 use contexture_history::Timestamp;
 use contexture_session::rank::{
     Analyzer, AnalyzerPool, CollectionStats, Fields, IndexTerms, Language, MemoryReader, RankConfig,
-    RankQuery, RankedText, SignalWeights, TermLists, TextNo, rank,
+    RankQuery, RankedText, SignalWeights, TermLists, TextNo, at_once, rank,
 };
-use contexture_session::sources::ready;
 
 /// An index of skills by name, description and instructions. It ranks as all our search does.
 pub struct SkillIndex {
@@ -68,9 +67,7 @@ impl SkillIndex {
             text: |no| self.ranked(no),
             words: |no| self.words(no),
         };
-        // The index is in memory: nothing is waited for, and nothing fails.
-        let ranked = ready(rank(&mut reader, &query, &self.pool)).unwrap_or_default();
-        let scored = ranked.into_iter().filter(|it| it.score > 0.0);
+        let scored = at_once(rank(&mut reader, &query, &self.pool)).into_iter().filter(|it| it.score > 0.0);
         let found = scored.filter_map(|it| {
             let SkillSummary { name, description, .. } = self.skills.get(usize::try_from(it.no).ok()?)?;
             Some(SkillMatch { name: name.clone(), description: description.clone(), score: it.score })

@@ -506,7 +506,7 @@ impl Store for MemoryStore {
         Box::pin(async move {
             let (older, own) = match self.lock().log(&key)? {
                 LogRow { older: Some(older), items, .. } => (Arc::clone(older), items.clone()),
-                log => return search::scan(&log.items, &log.archived, &search),
+                log => return Ok(search::scan(&log.items, &log.archived, &search)),
             };
             older.search(search, own).await
         })

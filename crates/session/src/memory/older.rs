@@ -64,7 +64,7 @@ impl OlderItems {
             let max = usize::try_from(last.0.saturating_sub(seq.0)).unwrap_or(usize::MAX);
             items.extend(self.read_after(seq, max, own.clone()).await?);
         }
-        search::scan(&items, &search.within, &search)
+        Ok(search::scan(&items, &search.within, &search))
     }
 }
 

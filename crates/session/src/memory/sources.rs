@@ -7,11 +7,11 @@ use contexture_history::Timestamp;
 
 use super::{MemoryStore, reads, writes};
 use crate::rank::{
-    AnalyzerPool, CollectionStats, MemoryReader, RankQuery, RankedText, Scored, TermLists, rank,
+    AnalyzerPool, CollectionStats, MemoryReader, RankQuery, RankedText, Scored, TermLists, at_once, rank,
 };
 use crate::sources::{
     BaseHits, BaseInfo, BaseSettings, ChunkHit, ChunkNo, ChunkSelection, ChunkVector, MAX_HITS, NewChunk,
-    NewSource, SourceChange, SourceIndex, SourceInfo, SourcesChanged, StoredChunk, ready,
+    NewSource, SourceChange, SourceIndex, SourceInfo, SourcesChanged, StoredChunk,
 };
 use crate::{BaseId, BaseKey, SourceId, StoreError, StoreFuture, Tenant};
 
@@ -126,7 +126,7 @@ impl Base {
         }
     }
 
-    fn search(&self, query: &RankQuery, max: usize) -> Result<BaseHits, StoreError> {
+    fn search(&self, query: &RankQuery, max: usize) -> BaseHits {
         let mut reader = MemoryReader {
             stats: CollectionStats { texts: self.info.chunks, length: self.info.length },
             lists: &self.lists,
@@ -134,14 +134,14 @@ impl Base {
             text: |no| self.ranked(no),
             words: |no| Some(self.chunks.get(&no)?.new.text.clone()),
         };
-        let scored = ready(rank(&mut reader, query, &AnalyzerPool::default()))?;
+        let scored = at_once(rank(&mut reader, query, &AnalyzerPool::default()));
         let hit = |scored: Scored| {
             let chunk = self.chunk(scored.no)?;
             let source = self.sources.get(&chunk.source)?.clone();
             Some(ChunkHit { chunk, source, scored })
         };
         let hits = scored.into_iter().take(max.min(MAX_HITS)).filter_map(hit).collect();
-        Ok(BaseHits { version: self.info.version, hits })
+        BaseHits { version: self.info.version, hits }
     }
 
     fn ranked(&self, no: ChunkNo) -> Option<RankedText> {
@@ -197,7 +197,7 @@ impl SourceIndex for MemoryStore {
         chunks(key: BaseKey, selection: ChunkSelection) -> Vec<StoredChunk>
             = inner.bases.get(&key)?.select(&selection);
         search_base(key: BaseKey, query: RankQuery, max: usize) -> BaseHits
-            = inner.bases.get(&key)?.search(&query, max)?;
+            = inner.bases.get(&key)?.search(&query, max);
         without_vector(key: BaseKey, model: String, after: ChunkNo, max: usize) -> Vec<StoredChunk> = {
             let base = inner.bases.get(&key)?;
             let is_without = |row: &ChunkRow| row.vector.as_ref().is_none_or(|(of, _)| *of != model);

@@ -1,10 +1,12 @@
 //! An index in memory, of any texts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::convert::Infallible;
+
+use futures::FutureExt;
 
 use super::reader::{CollectionStats, IndexReader, ListKey, RankedText, TextNo};
 use super::terms::IndexTerms;
-use crate::StoreError;
 
 /// The lists of an index in memory.
 #[derive(Debug, Default)]
@@ -53,17 +55,17 @@ where
     T: Fn(TextNo) -> Option<RankedText>,
     W: Fn(TextNo) -> Option<String>,
 {
-    type Error = StoreError;
+    type Error = Infallible;
 
-    async fn stats(&mut self) -> Result<CollectionStats, StoreError> {
+    async fn stats(&mut self) -> Result<CollectionStats, Infallible> {
         Ok(self.stats)
     }
 
-    async fn counts(&mut self, lists: &[ListKey<'_>]) -> Result<Vec<u64>, StoreError> {
+    async fn counts(&mut self, lists: &[ListKey<'_>]) -> Result<Vec<u64>, Infallible> {
         Ok(lists.iter().map(|it| self.lists.get(it).map_or(0, |it| it.len() as u64)).collect())
     }
 
-    async fn lists(&mut self, lists: &[ListKey<'_>], max: usize) -> Result<Vec<Vec<TextNo>>, StoreError> {
+    async fn lists(&mut self, lists: &[ListKey<'_>], max: usize) -> Result<Vec<Vec<TextNo>>, Infallible> {
         let list = |key| {
             let found = self.lists.get(key).into_iter().flatten().rev().copied();
             found.filter(|it| (self.covers)(*it)).take(max).collect()
@@ -71,11 +73,16 @@ where
         Ok(lists.iter().map(list).collect())
     }
 
-    async fn texts(&mut self, nos: &[TextNo]) -> Result<Vec<RankedText>, StoreError> {
+    async fn texts(&mut self, nos: &[TextNo]) -> Result<Vec<RankedText>, Infallible> {
         Ok(nos.iter().filter_map(|it| (self.text)(*it)).collect())
     }
 
-    async fn words(&mut self, nos: &[TextNo]) -> Result<BTreeMap<TextNo, String>, StoreError> {
+    async fn words(&mut self, nos: &[TextNo]) -> Result<BTreeMap<TextNo, String>, Infallible> {
         Ok(nos.iter().filter_map(|it| Some((*it, (self.words)(*it)?))).collect())
     }
+}
+
+/// Returns the result of a search in memory: nothing is waited for, and nothing fails.
+pub fn at_once<T: Default>(search: impl Future<Output = Result<T, Infallible>>) -> T {
+    search.now_or_never().map(|Ok(it)| it).unwrap_or_default()
 }

@@ -22,7 +22,7 @@ mod terms;
 
 pub use analysis::{Analyzer, Fields, MAX_QUERY_TERMS, QueryTerm};
 pub use config::{FeedbackConfig, FieldWeights, RankConfig, SignalWeights};
-pub use in_memory::{MemoryReader, TermLists};
+pub use in_memory::{MemoryReader, TermLists, at_once};
 pub use language::Language;
 pub use pool::AnalyzerPool;
 pub use reader::{CollectionStats, IndexReader, ListKey, RankedText, TextNo};

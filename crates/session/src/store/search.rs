@@ -10,12 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use contexture_history::search::{searchable, snippet};
 use contexture_history::{Archived, Body, Item, Seq, Summary, Timestamp, TurnNo};
 
-use crate::StoreError;
 use crate::rank::{
     Analyzer, AnalyzerPool, CollectionStats, Fields, IndexReader, IndexTerms, Language, MemoryReader,
-    RankConfig, RankQuery, RankedText, Signal, TermLists, TextNo, rank,
+    RankConfig, RankQuery, RankedText, Signal, TermLists, TextNo, at_once, rank,
 };
-use crate::sources::ready;
 
 /// The most items that a search finds.
 pub const MAX_FOUND: usize = 100;
@@ -163,11 +161,7 @@ pub fn ranges_of(archives: &[Archived]) -> Vec<(Seq, Seq)> {
 }
 
 /// Looks at each item of a log, which has all of its items in order. The index is made for each search.
-pub(crate) fn scan(
-    log: &[Item],
-    archived: &[(Seq, Seq)],
-    search: &Search,
-) -> Result<Vec<SearchHit>, StoreError> {
+pub(crate) fn scan(log: &[Item], archived: &[(Seq, Seq)], search: &Search) -> Vec<SearchHit> {
     let (mut analyzer, mut lists) = (ItemAnalyzer::default(), TermLists::default());
     let items = log.iter().filter(|it| covers(archived, it.seq));
     let items = items.filter_map(|it| Some((it.seq.0, (it, analyzer.terms(it)?))));
@@ -181,10 +175,10 @@ pub(crate) fn scan(
         text: |no| ranked(&items, no),
         words: |no| searchable(items.get(&no)?.0),
     };
-    let best = ready(search.best(&mut reader, &AnalyzerPool::default()))?;
+    let best = at_once(search.best(&mut reader, &AnalyzerPool::default()));
     let at = |seq: Seq| log.get(usize::try_from(seq.0.checked_sub(1)?).ok()?);
     let mut writer = HitWriter::new(search);
-    Ok(best.into_iter().filter_map(at).map(|it| writer.hit(it)).collect())
+    best.into_iter().filter_map(at).map(|it| writer.hit(it)).collect()
 }
 
 fn ranked(items: &BTreeMap<TextNo, (&Item, IndexTerms)>, no: TextNo) -> Option<RankedText> {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use contexture_history::{Body, Change};
-use contexture_message::{Part, ToolOutput};
+use contexture_message::{File, Image, Part, ToolOutput};
 use serde_json::Value;
 
 /// Calls `visit` with every text that can be large.
@@ -41,10 +41,7 @@ fn each_of_part(part: &mut Part, visit: &mut dyn FnMut(&mut String)) {
             citations.iter_mut().filter_map(|it| it.quote.as_mut()).for_each(visit);
         }
         Part::Evidence(evidence) => evidence.text.iter_mut().for_each(visit),
-        Part::Image(image) => match &mut image.source {
-            Data(text) | Url(text) | Id(text) => visit(text),
-        },
-        Part::File(file) => match &mut file.source {
+        Part::Image(Image { source, .. }) | Part::File(File { source, .. }) => match source {
             Data(text) | Url(text) | Id(text) => visit(text),
         },
         Part::Thinking(thinking) => {

@@ -35,9 +35,9 @@ impl Thread {
     /// Copies the thread as it was before the turn that is running.
     pub(crate) async fn fork_before_running(&self) -> Result<Thread, SessionError> {
         let head = self.head().await?;
-        let end = head.state.open.map_or(head.state.end, |it| Seq(it.began.0.saturating_sub(1)));
+        let before = head.state.open.map(|it| Seq(it.began.0.saturating_sub(1)));
         let name = self.live.shared.ports.names.next();
-        self.fork_at(head, end, None, name).await
+        self.fork_at(head, before, None, name).await
     }
 
     /// Lists the threads that are copies of this one.
@@ -55,26 +55,24 @@ impl Thread {
 
     /// Copies the thread, up to a position if given, into a new thread of the same session.
     pub async fn fork(&self, at: Option<Seq>, label: Option<String>) -> Result<Thread, SessionError> {
-        let (head, name) = (self.head().await?, self.live.shared.ports.names.next());
-        let end = position(&head, at)?;
-        self.fork_at(head, end, label, name).await
+        let name = self.live.shared.ports.names.next();
+        self.fork_at(self.head().await?, at, label, name).await
     }
 
     /// Copies the thread into a new thread of the same session with a given name.
     pub(crate) async fn fork_as(&self, name: String, label: Option<String>) -> Result<Thread, SessionError> {
-        let head = self.head().await?;
-        let end = head.state.end;
-        self.fork_at(head, end, label, name).await
+        self.fork_at(self.head().await?, None, label, name).await
     }
 
     async fn fork_at(
         &self,
         head: Head,
-        end: Seq,
+        at: Option<Seq>,
         label: Option<String>,
         name: String,
     ) -> Result<Thread, SessionError> {
         let shared = &self.live.shared;
+        let end = position(&head, at)?;
         let state = self.state_at(head.state, end).await?;
         let thread = isolated_name(&head.info.session, &name)?;
         let tenant = self.live.key.tenant.clone();

@@ -4,7 +4,7 @@
 //! process used the key in between, the log has grown, the append is refused, and the key is looked up again. So the
 //! items are written once, even if two processes race or the reply to a successful write is lost.
 
-use contexture_history::{Body, Change, TurnNo, TurnStatus};
+use contexture_history::{Body, Change, TurnStatus};
 use contexture_message::Message;
 
 use super::Thread;
@@ -71,18 +71,12 @@ impl Thread {
 
 fn add_draft(state: &State, key: &str, items: &[NewItem]) -> Draft {
     let waits = state.open.filter(|it| it.status == TurnStatus::Suspended);
-    match waits.filter(|_| !items.iter().any(begins)) {
-        Some(open) => in_turn(open.turn, [taken(key)].into_iter().chain(items.iter().cloned())).collect(),
-        None => {
-            let began = NewItem::of(Body::Change(Change::began(Some(key.to_owned()))));
-            let items = items.iter().cloned().chain([ended(TurnStatus::Completed, None)]);
-            let mut draft = closing(state);
-            draft.extend(in_turn(state.turn.next(), [began].into_iter().chain(items)));
-            draft
-        }
+    let waits = waits.filter(|_| !items.iter().any(begins));
+    let items = items.iter().cloned();
+    if let Some(open) = waits {
+        return [taken(key)].into_iter().chain(items).map(|it| (open.turn, it)).collect();
     }
-}
-
-fn in_turn(turn: TurnNo, items: impl Iterator<Item = NewItem>) -> impl Iterator<Item = (TurnNo, NewItem)> {
-    items.map(move |it| (turn, it))
+    let began = NewItem::of(Body::Change(Change::began(Some(key.to_owned()))));
+    let own = [began].into_iter().chain(items).chain([ended(TurnStatus::Completed, None)]);
+    closing(state).into_iter().chain(own.map(|it| (state.turn.next(), it))).collect()
 }

@@ -288,13 +288,12 @@ fn acquire(live: &LiveThread) -> Guard {
 }
 
 fn start_draft(state: &State, config: &TurnConfig) -> Draft {
-    let mut draft = closing(state);
     let turn = state.turn.next();
     let (key, visibility) = (config.key.clone(), config.visibility);
     let mut began = NewItem::of(Body::Change(Change::TurnBegan { key, visibility }));
     began.author.clone_from(&config.author);
-    draft.extend([began].into_iter().chain(config.items.iter().cloned()).map(|it| (turn, it)));
-    draft
+    let own = [began].into_iter().chain(config.items.iter().cloned());
+    closing(state).into_iter().chain(own.map(|it| (turn, it))).collect()
 }
 
 fn running(live: &Arc<LiveThread>, writer: WriteGuard) -> Result<RunningTurn, SessionError> {

@@ -118,16 +118,14 @@ impl<C: GenericClient> BaseClient<'_, C> {
         let rows = self.query(CHUNKS, &[&nos]).await?;
         let id =
             |row: &Row| -> Result<SourceId, Failure> { Ok(SourceId::parse(row.try_get::<_, String>(0)?)?) };
-        let ids: BTreeSet<SourceId> = rows.iter().map(id).collect::<Result<_, _>>()?;
-        let ids: Vec<SourceId> = ids.into_iter().collect();
-        let sources = self.sources_with(&ids).await?;
+        let ids = rows.iter().map(id).collect::<Result<BTreeSet<SourceId>, _>>()?;
+        let sources = self.sources_with(&Vec::from_iter(ids)).await?;
         let sources: BTreeMap<&SourceId, &SourceInfo> = sources.iter().map(|it| (&it.id, it)).collect();
         let mut chunks = BTreeMap::new();
         for row in &rows {
             let id = id(row)?;
-            let source = sources.get(&id).copied();
-            let source =
-                source.ok_or_else(|| Failure::Damaged(format!("a chunk of a missing document `{id}`")))?;
+            let missing = || Failure::Damaged(format!("a chunk of a missing document `{id}`"));
+            let source = sources.get(&id).copied().ok_or_else(missing)?;
             let chunk = StoredChunk {
                 no: number(row, 1)?,
                 source: id,

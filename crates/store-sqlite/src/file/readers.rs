@@ -103,7 +103,9 @@ impl Readers {
             },
         };
         self.latency.took(since.elapsed());
-        (!is_busy(&answer)).then_some(answer)
+        let busy = Some(ErrorCode::DatabaseBusy);
+        let is_busy = matches!(&answer, Err(Failure::Broken(err)) if err.sqlite_error_code() == busy);
+        (!is_busy).then_some(answer)
     }
 
     /// Has one of the threads answer.
@@ -136,9 +138,4 @@ fn consistently<T>(
 ) -> Result<T, Failure> {
     // A transaction that a panic left open is ended first.
     if size == Size::Single && conn.is_autocommit() { query(conn) } else { in_transaction(conn, query) }
-}
-
-fn is_busy<T>(answer: &Result<T, Failure>) -> bool {
-    let Err(Failure::Broken(err)) = answer else { return false };
-    err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
 }
