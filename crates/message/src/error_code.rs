@@ -73,6 +73,11 @@ macro_rules! codes {
                 }
             }
 
+            /// Returns the code that a log has recorded as this text.
+            pub fn recorded(text: &str) -> Option<ErrorCode> {
+                Self::ALL.iter().copied().find(|it| it.as_str() == text)
+            }
+
             /// Returns the class of the code.
             pub const fn class(self) -> ErrorClass {
                 match self {

@@ -64,9 +64,7 @@ pub(super) async fn begin(
         let config = TurnConfig { key, resume: recovery.is_some(), policy, ..TurnConfig::default() };
         let closing = Recovery { policy: ResumePolicy::CloseCalls, has_user: user.is_some() };
         return match begun(&thread, config, &cancel).await? {
-            Begun::Replayed(outcome) => {
-                Ok(Entered::Replayed(Box::new(replayed(&resolver.prompt, outcome))))
-            }
+            Begun::Replayed(outcome) => Ok(Entered::Replayed(Box::new(replayed(&resolver.prompt, outcome)))),
             // Keys are never forgotten, so this cannot be a new turn.
             Begun::Resumed(turn) | Begun::Running(turn) => {
                 recover(resolver, turn, recovery.unwrap_or(closing), (sink, cancel)).await

@@ -19,6 +19,7 @@ mod neighbours;
 mod pairs;
 mod passes;
 mod puppet;
+mod repeated;
 mod resuming;
 mod scene;
 mod sdk;

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use contexture_message::{Answer, Delta, Part};
 use contexture_model::{Deltas, Model, ModelCall};
@@ -60,6 +61,8 @@ pub(crate) enum Mood {
     Hangs,
     /// Unfinished text is not saved.
     SavesNothing,
+    /// Appends are answered some time after they are done.
+    AnswersLate,
 }
 
 /// A store whose mood changes. Clones share it.
@@ -91,7 +94,11 @@ impl Interference for Moody {
                 let (place, detail) = ("the store".to_owned(), "it is moody".to_owned());
                 return Err(StoreError::Unavailable { place, detail });
             }
-            does.await
+            let done = does.await;
+            if operation.name == "append" && *self.0.borrow() == Mood::AnswersLate {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+            }
+            done
         })
     }
 }

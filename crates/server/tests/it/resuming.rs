@@ -21,7 +21,7 @@ pub(crate) const EVENTS: &str = "/v1/sessions/demo/events";
 pub(crate) struct Nothing {}
 
 /// Starts an instance whose model is a puppet.
-async fn instance(ground: &Ground, model: &Puppet) -> Scene {
+pub(crate) async fn instance(ground: &Ground, model: &Puppet) -> Scene {
     let overrides = vec![("server.lease_seconds".to_owned(), "2".to_owned())];
     let files = Arc::new(InMemory::new(FILES));
     let project = Project::load(files, |_| Ok::<_, contexture_project::ProjectError>(overrides)).unwrap();
@@ -542,4 +542,58 @@ async fn the_streams_of_a_deleted_session_end() {
     voice.done(vec![Part::text("Well then.")]);
     let rest = turn.hear(|_| false).await;
     assert_eq!(rest.last().map(|it| it.event.as_str()), Some("error"), "{rest:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_of_the_client_are_told_as_such_from_any_place() {
+    let ground = Ground::memory();
+    let (model, [voice]) = puppet();
+    let scene = instance(&ground, &model).await;
+    scene.session("demo").await;
+    let fetch = json!({"name": "fetch", "description": "Fetches.", "parameters": {"type": "object"}});
+    let mut mine = begin(&scene, json!({"user": "hi", "client_tools": [fetch]})).await;
+    let fetch = |id: &str| {
+        let (id, name) = (id.to_owned(), "fetch".to_owned());
+        Part::ToolCall(ToolCall { id, name, arguments: json!({}) })
+    };
+    voice.say("Let me see.");
+    let mut heard = mine.hear_of("see").await;
+    voice.done(vec![Part::text("Let me see."), fetch("c1"), fetch("c2")]);
+    heard.extend(to_end(&mut mine, 1).await);
+    let late = to_end(&mut follow(&scene, EVENTS, "0").await, 1).await;
+    for id in heard.iter().chain(&late[..late.len() - 1]).filter(|it| it.event != "turn.end") {
+        let rest = to_end(&mut follow(&scene, EVENTS, id.id.as_deref().unwrap()).await, 1).await;
+        for call in rest.iter().filter(|it| it.event == "tool.call") {
+            assert_eq!(call.data["runs"], "client", "behind {:?}: {call:?}", id.id);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_told_is_true_for_the_next_request() {
+    let (ground, store) = moody();
+    let (model, [voice]) = puppet();
+    let scene = instance(&ground, &model).await;
+    scene.session("demo").await;
+    let mut mine = begin(&scene, json!({"user": "hi"})).await;
+    voice.say("Hello");
+    mine.hear_of("Hello").await;
+    let mut follower = follow(&scene, EVENTS, "0").await;
+    store.set(Mood::AnswersLate);
+    voice.done(vec![Part::text("Hello there.")]);
+    to_end(&mut follower, 1).await;
+    let (_, session) = json_of(scene.get("/v1/sessions/demo").send().await.unwrap()).await;
+    let (_, next) = json_of(
+        scene
+            .post("/v1/prompts/chat/resolve", json!({"session": "demo", "user": "next"}))
+            .send()
+            .await
+            .unwrap(),
+    )
+    .await;
+    assert!(next.to_string().contains("Hello there."), "{session} {next}");
+    to_end(&mut mine, 1).await;
+    let event = json!({"name": "seen", "text": "It was seen.", "policy": "reject"});
+    let (status, answer) = json_of(scene.post("/v1/threads/demo/events", event).send().await.unwrap()).await;
+    assert!(status < 300, "{status} {answer}");
 }

@@ -258,9 +258,7 @@ impl LiveThread {
         if policy != Policy::Queue {
             // The turn may have ended already, as far as its followers can tell.
             self.append_settled().await;
-            return self
-                .try_lock_writer()
-                .ok_or_else(|| SessionError::TurnInProgress { thread: thread() });
+            return self.try_lock_writer().ok_or_else(|| SessionError::TurnInProgress { thread: thread() });
         }
         let queue = self.shared.config.queue;
         let _slot =

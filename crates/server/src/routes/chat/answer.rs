@@ -1,13 +1,14 @@
 //! An outcome as a chat completion.
 
 use contexture_agent::{Ended, Event, Outcome, waiting_calls};
-use contexture_history::{Body, Change, Item, TurnNo};
-use contexture_message::{Answer, Message, Part, Role, StopReason, Thinking, ToolCall, Usage};
-use contexture_session::{SessionError, Thread};
+use contexture_history::{Body, Change, Item, TurnNo, TurnStatus};
+use contexture_message::{Answer, ErrorCode, Message, Part, Role, StopReason, Thinking, ToolCall, Usage};
+use contexture_session::Thread;
 use contexture_wire::{Dialect, Target, encode_answer};
 use serde_json::{Value, json};
 
 use super::locate::recent;
+use crate::Problem;
 
 /// The metadata common to all documents of one completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,10 +127,14 @@ fn stop(outcome: &Outcome) -> StopReason {
     }
 }
 
-/// Returns the answer to the newest request of a turn: everything after the last results that its client sent.
-pub(crate) async fn replayed(thread: &Thread, turn: TurnNo) -> Result<CompletionResult, SessionError> {
+/// Returns the answer to the newest request of a turn that is over: everything after the last results that its client
+/// sent. One that failed has no answer.
+pub(crate) async fn replayed(thread: &Thread, turn: TurnNo) -> Result<CompletionResult, Problem> {
     let items = recent(thread).await?;
     let items: Vec<Item> = items.into_iter().filter(|it| it.turn == turn).collect();
+    if let Some(failure) = items.iter().rev().find_map(ended).and_then(failure) {
+        return Err(failure);
+    }
     let resumed = items.iter().rposition(|it| matches!(&it.body, Body::Change(Change::TurnResumed)));
     let messages = items[resumed.unwrap_or(0)..].iter().filter_map(|it| it.body.as_message());
     let text = messages.filter(|it| it.role == Role::Assistant).map(|it| it.joined_text()).collect();
@@ -137,4 +142,23 @@ pub(crate) async fn replayed(thread: &Thread, turn: TurnNo) -> Result<Completion
     let calls = waiting_calls(&items);
     let stop = if calls.is_empty() { StopReason::End } else { StopReason::ToolCalls };
     Ok(CompletionResult { streamed, calls, stop, usage: Usage::default(), approvals: Vec::new() })
+}
+
+/// Returns the record of the end of a turn.
+fn ended(item: &Item) -> Option<&Change> {
+    match &item.body {
+        Body::Change(change @ Change::TurnEnded { .. }) => Some(change),
+        _ => None,
+    }
+}
+
+/// Returns the problem that a turn ended with, if it did.
+fn failure(end: &Change) -> Option<Problem> {
+    let Change::TurnEnded { status: TurnStatus::Failed | TurnStatus::Interrupted, reason, code, .. } = end
+    else {
+        return None;
+    };
+    let code = code.as_deref().and_then(ErrorCode::recorded).unwrap_or(ErrorCode::Interrupted);
+    let reason = reason.as_deref().unwrap_or("the turn was interrupted");
+    Some(Problem::new(code, format!("the first request with this key failed: {reason}")))
 }

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use contexture_agent::{AnswerRequest, Ended, Run, RunRequest, RunSpec};
 use contexture_compose::{GuardrailSide, Prompt, PromptBuilder, Schema, SchemaValidator};
-use contexture_history::TurnNo;
+use contexture_history::{TurnNo, TurnStatus};
 use contexture_message::ErrorCode;
 use contexture_session::{Session, SessionId, SessionStart, Thread};
 use serde_json::Value;
@@ -28,7 +28,7 @@ use crate::http::events;
 use crate::http::input::JsonBody;
 use crate::http::params::Retryable;
 use crate::loaded_project::LoadedProject;
-use crate::routes::follow::Follow;
+use crate::routes::follow::{Follow, TurnScope};
 use crate::routes::prompts::unkept_sessions;
 use crate::routes::turn_shapes::input;
 use crate::routes::turns::idempotency_key;
@@ -76,7 +76,7 @@ pub(crate) async fn complete(
     let reply = Reply { meta, session: key.clone(), thread, request };
     let (Reply { thread, request, .. }, agent, prompt) = (&reply, &loaded.agent, &prompt);
     let begin: Box<dyn FnOnce(CancellationToken) -> Run + Send> = match step {
-        ChatStep::Replay(turn) => return reply.replay(turn).await,
+        ChatStep::Replay(turn) => return reply.replay(&access, turn).await,
         ChatStep::Run(user) => {
             instruct(thread, request).await?;
             let spec = RunSpec {
@@ -207,10 +207,10 @@ impl Reply {
         let Ok(turn_key) = (&mut handle.turn_key).await else {
             let outcome = handle.outcome().await?;
             guard.disarm();
-            let result = match outcome.ended {
-                Ended::Replayed => replayed(&self.thread, outcome.turn).await?,
-                _ => CompletionResult::of(&outcome, StreamedText::default()),
-            };
+            if outcome.ended == Ended::Replayed {
+                return self.replay(app, outcome.turn).await;
+            }
+            let result = CompletionResult::of(&outcome, StreamedText::default());
             return Ok(self.respond(&result, chunks, None));
         };
         let scope = CompletionScope::new(turn_key.clone(), handle, guard, chunks);
@@ -225,10 +225,18 @@ impl Reply {
         Ok(self.respond(&result, chunks, Some(turn_key)))
     }
 
-    /// Answers with a turn that the same request had before.
-    async fn replay(self, turn: TurnNo) -> Result<Response, Problem> {
-        let result = replayed(&self.thread, turn).await?;
+    /// Answers with a turn that the same request had before, once it is over.
+    async fn replay(self, app: &App, turn: TurnNo) -> Result<Response, Problem> {
         let turn_key = TurnKey { thread: self.thread.id().clone(), turn };
+        let (store, session) = (self.thread.store(), self.thread.key().session());
+        // Before the look at the turn: if it still runs then, it ends after this number.
+        let after = store.feed_end(session.clone()).await?;
+        let open = self.thread.refresh().await?.state().open;
+        if open.is_some_and(|it| it.turn == turn && it.status == TurnStatus::InFlight) {
+            let scope = TurnScope::new(turn_key.clone(), after, false);
+            Follow::over(app, store, session, Cursor::at(after), scope).await?.drain().await;
+        }
+        let result = replayed(&self.thread, turn).await?;
         Ok(self.respond(&result, self.chunks(true), Some(turn_key)))
     }
 

@@ -10,7 +10,7 @@
 //!    compacted.
 //! 3. If it ends at the end of the thread, the new part continues the thread, or answers the calls that it waits for.
 //! 4. If it ends earlier, something was edited or requested again: the thread branches there. A request that is marked
-//!    as a retry gets the turn it had before.
+//!    as a retry gets the turn it had before, or still has.
 //! 5. A list without an assistant message is all new to a client that sends only what is new, and the beginning for
 //!    one that is known to send everything.
 //! 6. Results are never left out: those of a list that has nothing else belong to the calls that wait, and a result
@@ -156,9 +156,12 @@ pub(crate) fn recognise(stored: &StoredThread, list: &ClientHistory, hints: Hint
     }
 }
 
-/// Whether a turn has an outcome that can be returned again.
-fn is_over(status: TurnStatus) -> bool {
-    matches!(status, TurnStatus::Completed | TurnStatus::Suspended)
+/// Whether a turn has an outcome that can be returned again, now or once it is over.
+fn has_outcome(status: TurnStatus) -> bool {
+    match status {
+        TurnStatus::Completed | TurnStatus::Suspended | TurnStatus::InFlight => true,
+        TurnStatus::Failed | TurnStatus::Interrupted => false,
+    }
 }
 
 struct Align<'a> {
@@ -171,7 +174,7 @@ struct Align<'a> {
 impl Align<'_> {
     /// Matches results that come without their calls.
     fn only_results(&self) -> Recognised {
-        let newest = self.stored.turns.last().filter(|it| is_over(it.1)).map(|it| it.0);
+        let newest = self.stored.turns.last().filter(|it| has_outcome(it.1)).map(|it| it.0);
         let is_known = self.list.results.iter().all(|it| self.stored.answered.contains(&it.0));
         match newest {
             Some(turn) if self.hints.is_retry && is_known && self.stored.resumed_at.is_some() => {
@@ -250,7 +253,7 @@ impl Align<'_> {
         // The client has sent no results since, so the answer is the end of the turn.
         let in_turn = before.filter(|it| it.turn == next.turn).map(|it| it.after);
         let is_last = self.is_newest(next.turn) && self.stored.resumed_at == in_turn;
-        let has_outcome = is_over(self.stored.status(next.turn));
+        let has_outcome = has_outcome(self.stored.status(next.turn));
         if self.hints.is_retry && is_last && has_outcome && self.says_again(position) {
             return Recognised::Retried(next.turn);
         }

@@ -151,6 +151,13 @@ impl<S: Scope> Follow<S> {
         }
     }
 
+    /// Waits for the end, and drops the frames.
+    pub(super) async fn drain(&mut self) {
+        while self.next().await.is_some() {
+            self.last_sent = Instant::now();
+        }
+    }
+
     /// Returns the next frames, or nothing at the end.
     async fn next(&mut self) -> Option<Bytes> {
         match self.advance().await {
