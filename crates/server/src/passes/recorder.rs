@@ -262,7 +262,7 @@ fn wire(sent: &WireRequest) -> Wire {
 
 /// Returns the tenant of conversations that are not kept. Nothing is written down of them.
 pub(crate) fn unkept_tenant() -> Tenant {
-    Tenant::parse("~unkept").unwrap_or_default()
+    Tenant::parse("~unkept").expect("`~unkept` is the name of a tenant")
 }
 
 fn session_of(thread: &ThreadKey) -> Option<SessionKey> {
