@@ -1,5 +1,7 @@
 //! Requests that come again with their key while the first one runs, or to another thread than the first one ran on.
 
+use std::time::Duration;
+
 use contexture_message::Part;
 use serde_json::{Value, json};
 
@@ -7,13 +9,17 @@ use crate::puppet::puppet;
 use crate::resuming::{begin, instance, to_end};
 use crate::scene::{Ground, Scene, json_of};
 
-/// Sends a chat completion with a key, and returns its status and text.
 async fn complete(scene: &Scene, stream: bool) -> (u16, String) {
+    complete_with(scene, stream, "k").await
+}
+
+/// Sends a chat completion with a key, and returns its status and text.
+async fn complete_with(scene: &Scene, stream: bool, key: &str) -> (u16, String) {
     let body = json!({
         "model": "chat", "stream": stream, "messages": [{"role": "user", "content": "hi"}],
     });
     let request = scene.post("/v1/chat/completions", body);
-    let request = request.header("x-contexture-session", "demo").header("idempotency-key", "k");
+    let request = request.header("x-contexture-session", "demo").header("idempotency-key", key);
     let answer = request.send().await.unwrap();
     let status = answer.status().as_u16();
     let text = answer.text().await.unwrap();
@@ -40,19 +46,19 @@ async fn a_completion_that_is_asked_for_again_gets_the_first_answer() {
                 complete(&two, true),
                 complete(&two, false),
                 async {
-                    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+                    tokio::time::sleep(Duration::from_millis(300)).await;
                     complete(&one, true).await
                 },
                 async {
-                    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+                    tokio::time::sleep(Duration::from_millis(300)).await;
                     complete(&two, true).await
                 },
             )
         };
         let says = async {
-            tokio::time::sleep(std::time::Duration::from_millis(150)).await;
+            tokio::time::sleep(Duration::from_millis(150)).await;
             voice.say("Hello");
-            tokio::time::sleep(std::time::Duration::from_millis(400)).await;
+            tokio::time::sleep(Duration::from_millis(400)).await;
             voice.done(vec![Part::text("Hello there.")]);
         };
         let ((a, b, c, d, e, f), ()) = tokio::join!(requests, says);
@@ -65,16 +71,32 @@ async fn a_completion_that_is_asked_for_again_gets_the_first_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_same_question_with_another_key_is_another_request() {
+    let ground = Ground::memory();
+    let (model, [first, second, third]) = puppet();
+    let scene = instance(&ground, &model).await;
+    first.done(vec![Part::text("One.")]);
+    second.done(vec![Part::text("Two.")]);
+    third.done(vec![Part::text("Three.")]);
+    for (key, text) in [("a", "One."), ("b", "Two."), ("c", "Three."), ("c", "Three.")] {
+        assert_eq!(complete_with(&scene, false, key).await, (200, text.to_owned()), "{key}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_completion_that_failed_fails_again() {
     let ground = Ground::memory();
     let (model, [voice]) = puppet();
     let scene = instance(&ground, &model).await;
     let stops = async {
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         voice.say("Half of");
-        scene.post("/v1/sessions/demo/turns/t1/cancel", json!({})).send().await.unwrap()
+        // The turn may not have begun yet.
+        while scene.post("/v1/sessions/demo/turns/t1/cancel", json!({})).send().await.unwrap().status() != 202
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     };
-    let (first, _) = tokio::join!(complete(&scene, false), stops);
+    let (first, ()) = tokio::join!(complete(&scene, false), stops);
     let again = complete(&scene, false).await;
     assert_ne!(first.0, 200, "{first:?}");
     assert_ne!(again.0, 200, "{again:?}");

@@ -64,7 +64,8 @@ pub(crate) async fn complete(
     let idempotency = idempotency_key(&headers)?;
     let hints = Hints {
         resends: false,
-        is_retry: idempotency.is_some() || is_sent_again(&headers),
+        is_retry: is_sent_again(&headers),
+        key: idempotency.as_deref(),
         rewrites: prompt.definition().guardrails.iter().any(|it| it.on == GuardrailSide::Input),
     };
     let (thread, step) = locate(&session, &client_history, hints).await?;

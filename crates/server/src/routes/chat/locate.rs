@@ -70,7 +70,7 @@ pub(crate) async fn recent(thread: &Thread) -> Result<Vec<Item>, SessionError> {
 pub(crate) async fn locate(
     session: &Session,
     client_history: &ClientHistory,
-    hints: Hints,
+    hints: Hints<'_>,
 ) -> Result<(Thread, ChatStep), Problem> {
     let mut candidates = Vec::new();
     for thread in threads(session).await? {
@@ -108,7 +108,7 @@ async fn apply_match(
     session: &Session,
     (Candidate { thread, stored }, meaning): (Candidate, Recognised),
     client_history: &ClientHistory,
-    hints: Hints,
+    hints: Hints<'_>,
 ) -> Result<(Thread, ChatStep), Problem> {
     match meaning {
         Recognised::Branches { at: Some(at), .. } => {

@@ -86,11 +86,13 @@ impl ClientHistory {
 
 /// Hints about a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Hints {
+pub(crate) struct Hints<'a> {
     /// It has sent its whole history before.
     pub(crate) resends: bool,
     /// It marks the request as a retry.
     pub(crate) is_retry: bool,
+    /// The idempotency key of the request: it may be a retry of the turn that began with this key.
+    pub(crate) key: Option<&'a str>,
     /// The user's messages are rewritten before they are stored, so they can't be compared.
     pub(crate) rewrites: bool,
 }
@@ -143,7 +145,7 @@ impl Recognised {
 }
 
 /// Matches a client's list with a thread.
-pub(crate) fn recognise(stored: &StoredThread, list: &ClientHistory, hints: Hints) -> Recognised {
+pub(crate) fn recognise(stored: &StoredThread, list: &ClientHistory, hints: Hints<'_>) -> Recognised {
     let stored_tokens = stored.tokens_known_to(&list.calls());
     let align = Align { stored, stored_tokens: &stored_tokens, list, hints };
     match (list.is_only_user(), list.results.is_empty()) {
@@ -168,16 +170,27 @@ struct Align<'a> {
     stored: &'a StoredThread,
     stored_tokens: &'a [StoredToken],
     list: &'a ClientHistory,
-    hints: Hints,
+    hints: Hints<'a>,
 }
 
 impl Align<'_> {
+    /// Whether the request may be the one that a turn answers. The keys of results are not recorded.
+    fn is_retry_of(&self, turn: TurnNo) -> bool {
+        match self.hints.key {
+            Some(key) if self.list.results.is_empty() => {
+                self.stored.keys.get(&turn).is_some_and(|it| it == key)
+            }
+            Some(_) => true,
+            None => self.hints.is_retry,
+        }
+    }
+
     /// Matches results that come without their calls.
     fn only_results(&self) -> Recognised {
         let newest = self.stored.turns.last().filter(|it| has_outcome(it.1)).map(|it| it.0);
         let is_known = self.list.results.iter().all(|it| self.stored.answered.contains(&it.0));
         match newest {
-            Some(turn) if self.hints.is_retry && is_known && self.stored.resumed_at.is_some() => {
+            Some(turn) if self.is_retry_of(turn) && is_known && self.stored.resumed_at.is_some() => {
                 Recognised::Retried(turn)
             }
             _ => self.answers(|_| false),
@@ -210,7 +223,8 @@ impl Align<'_> {
         let is_user = |it: &StoredToken| matches!(it.token, HistoryToken::User(_));
         let newest = self.stored_tokens.iter().rposition(is_user).unwrap_or(0);
         // A client that sends only new messages may repeat itself; two turns do not reveal yet whether it does.
-        let is_again = (self.hints.is_retry || n_turns <= 2) && self.says_again(newest);
+        let is_retry = self.stored_tokens.get(newest).is_some_and(|it| self.is_retry_of(it.turn));
+        let is_again = (is_retry || n_turns <= 2) && self.says_again(newest);
         if is_again { self.behind(newest) } else { next_message(false) }
     }
 
@@ -254,7 +268,7 @@ impl Align<'_> {
         let in_turn = before.filter(|it| it.turn == next.turn).map(|it| it.after);
         let is_last = self.is_newest(next.turn) && self.stored.resumed_at == in_turn;
         let has_outcome = has_outcome(self.stored.status(next.turn));
-        if self.hints.is_retry && is_last && has_outcome && self.says_again(position) {
+        if self.is_retry_of(next.turn) && is_last && has_outcome && self.says_again(position) {
             return Recognised::Retried(next.turn);
         }
         match self.rest_after_broken(next) {

@@ -3,7 +3,7 @@
 //! A client sees the user's messages, the model's text and the calls of its own tools. Calls of tools that ran here
 //! and hidden items are not visible to it. Both sides of the comparison use the same [`HistoryToken`]s.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_agent::waiting_calls;
 use contexture_history::{Body, Change, Item, Seq, TurnNo, TurnStatus};
@@ -74,6 +74,8 @@ pub(crate) struct StoredThread {
     tokens: Vec<StoredToken>,
     /// The statuses of the turns, in order.
     pub(crate) turns: Vec<(TurnNo, TurnStatus)>,
+    /// The idempotency keys of the turns that began with one.
+    pub(crate) keys: BTreeMap<TurnNo, String>,
     /// Whether the thread has nothing older than this.
     pub(crate) is_whole: bool,
     /// Calls that wait for the client.
@@ -103,8 +105,9 @@ impl StoredThread {
             _ => self.turns.push((turn, status)),
         };
         match &item.body {
-            Body::Change(Change::TurnBegan { .. }) => {
+            Body::Change(Change::TurnBegan { key, .. }) => {
                 set(TurnStatus::InFlight);
+                self.keys.extend(key.clone().map(|it| (turn, it)));
                 self.resumed_at = None;
             }
             Body::Change(Change::TurnResumed) => {
