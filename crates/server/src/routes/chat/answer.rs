@@ -132,9 +132,7 @@ fn stop(outcome: &Outcome) -> StopReason {
 pub(crate) async fn replayed(thread: &Thread, turn: TurnNo) -> Result<CompletionResult, Problem> {
     let items = recent(thread).await?;
     let items: Vec<Item> = items.into_iter().filter(|it| it.turn == turn).collect();
-    if let Some(failure) = items.iter().rev().find_map(ended).and_then(failure) {
-        return Err(failure);
-    }
+    items.iter().rev().find_map(|it| has_answer(&it.body)).transpose()?;
     let resumed = items.iter().rposition(|it| matches!(&it.body, Body::Change(Change::TurnResumed)));
     let messages = items[resumed.unwrap_or(0)..].iter().filter_map(|it| it.body.as_message());
     let text = messages.filter(|it| it.role == Role::Assistant).map(|it| it.joined_text()).collect();
@@ -144,21 +142,23 @@ pub(crate) async fn replayed(thread: &Thread, turn: TurnNo) -> Result<Completion
     Ok(CompletionResult { streamed, calls, stop, usage: Usage::default(), approvals: Vec::new() })
 }
 
-/// Returns the record of the end of a turn.
-fn ended(item: &Item) -> Option<&Change> {
-    match &item.body {
-        Body::Change(change @ Change::TurnEnded { .. }) => Some(change),
+/// Returns whether a turn has an answer, or why not, as far as an item says it.
+fn has_answer(body: &Body) -> Option<Result<(), Problem>> {
+    match body {
+        Body::Change(Change::TurnEnded {
+            status: TurnStatus::Failed | TurnStatus::Interrupted,
+            reason,
+            code,
+            ..
+        }) => {
+            let code = code.as_deref().and_then(ErrorCode::recorded).unwrap_or(ErrorCode::Interrupted);
+            let reason = reason.as_deref().unwrap_or("it was interrupted");
+            Some(Err(Problem::new(code, format!("the first of these requests failed: {reason}"))))
+        }
+        Body::Change(Change::TurnEnded { .. }) => Some(Ok(())),
+        Body::Change(Change::TurnBegan { .. } | Change::TurnResumed) => {
+            Some(Err(Problem::new(ErrorCode::TurnInProgress, "the first of these requests still runs")))
+        }
         _ => None,
     }
-}
-
-/// Returns the problem that a turn ended with, if it did.
-fn failure(end: &Change) -> Option<Problem> {
-    let Change::TurnEnded { status: TurnStatus::Failed | TurnStatus::Interrupted, reason, code, .. } = end
-    else {
-        return None;
-    };
-    let code = code.as_deref().and_then(ErrorCode::recorded).unwrap_or(ErrorCode::Interrupted);
-    let reason = reason.as_deref().unwrap_or("the turn was interrupted");
-    Some(Problem::new(code, format!("the first request with this key failed: {reason}")))
 }
