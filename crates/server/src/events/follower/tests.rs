@@ -134,6 +134,11 @@ impl World {
         );
         let call = |n| ToolCall { id: format!("c{n}"), name: "t".to_owned(), arguments: json!({}) };
         content.extend((0..n_calls).map(call).map(Part::ToolCall));
+        if n_calls > 0 {
+            // The client runs the last call, which is recorded beside the answer.
+            let value = json!({"on_client": [format!("c{}", n_calls - 1)]});
+            self.append(thread, Body::Application(Application { kind: "contexture.beside".to_owned(), value }));
+        }
         self.append(thread, Body::Message(Message::parts(Role::Assistant, content).into()));
         // Whatever follows in the turn belongs to another answer.
         let value = json!({"type": "context_usage", "input_tokens": 1, "output_tokens": 2});
@@ -200,7 +205,7 @@ impl Client {
         lines.extend(Some(format!("thought {thought}")).filter(|_| !thought.is_empty()));
         lines.extend(Some(said).filter(|it| !it.is_empty()));
         lines.push(match event {
-            Event::ToolCall { id, .. } => id.clone(),
+            Event::ToolCall { id, runs, .. } => format!("{id} {runs:?}"),
             Event::TurnStart { turn, .. } => format!("start {turn}"),
             Event::TurnEnd { status, .. } => format!("end {}", status.as_str()),
             Event::ContextUsage { output_tokens, .. } => format!("usage {output_tokens}"),
@@ -268,7 +273,9 @@ impl Connection {
         let thread =
             |began: &u64| Some((*began, world.feed.iter().find(|it| it.number == *began)?.thread.clone()));
         let threads = cursor.answers.keys().filter_map(thread).collect();
+        let last = world.feed.iter().find(|it| it.number == cursor.number);
         (self.follower, self.client) = (Follower::new(cursor, threads), client);
+        last.into_iter().for_each(|it| self.follower.recall(it));
     }
 }
 
