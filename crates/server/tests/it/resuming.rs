@@ -538,8 +538,7 @@ async fn the_streams_of_a_deleted_session_end() {
     for follower in &mut followers {
         assert_eq!(follower.hear(|_| false).await, []);
     }
-    // The client of the turn is told why it ends, although there is no log to record it.
-    voice.done(vec![Part::text("Well then.")]);
+    // Its turn is stopped. Its client is told so, although there is no log to record it.
     let rest = turn.hear(|_| false).await;
     assert_eq!(rest.last().map(|it| it.event.as_str()), Some("error"), "{rest:?}");
 }
