@@ -137,7 +137,10 @@ impl World {
         if n_calls > 0 {
             // The client runs the last call, which is recorded beside the answer.
             let value = json!({"on_client": [format!("c{}", n_calls - 1)]});
-            self.append(thread, Body::Application(Application { kind: "contexture.beside".to_owned(), value }));
+            self.append(
+                thread,
+                Body::Application(Application { kind: "contexture.beside".to_owned(), value }),
+            );
         }
         self.append(thread, Body::Message(Message::parts(Role::Assistant, content).into()));
         // Whatever follows in the turn belongs to another answer.
