@@ -160,7 +160,7 @@ pub fn ranges_of(archives: &[Archived]) -> Vec<(Seq, Seq)> {
     archives.iter().map(|it| (it.first, it.last)).collect()
 }
 
-/// Looks at each item of a log, which has all of its items in order. The index is made for each search.
+/// Looks at each of these items of a log, which are in order. The index is made for each search.
 pub(crate) fn scan(log: &[Item], archived: &[(Seq, Seq)], search: &Search) -> Vec<SearchHit> {
     let (mut analyzer, mut lists) = (ItemAnalyzer::default(), TermLists::default());
     let items = log.iter().filter(|it| covers(archived, it.seq));
@@ -176,7 +176,7 @@ pub(crate) fn scan(log: &[Item], archived: &[(Seq, Seq)], search: &Search) -> Ve
         words: |no| searchable(items.get(&no)?.0),
     };
     let best = at_once(search.best(&mut reader, &AnalyzerPool::default()));
-    let at = |seq: Seq| log.get(usize::try_from(seq.0.checked_sub(1)?).ok()?);
+    let at = |seq: Seq| log.binary_search_by_key(&seq, |it| it.seq).ok().map(|idx| &log[idx]);
     let mut writer = HitWriter::new(search);
     best.into_iter().filter_map(at).map(|it| writer.hit(it)).collect()
 }
