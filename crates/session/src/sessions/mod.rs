@@ -5,13 +5,13 @@ pub(crate) mod transfer;
 
 use std::sync::Arc;
 
-use contexture_history::{Body, Change, Seq};
+use contexture_history::{Body, Change, Seq, TurnStatus};
 use contexture_message::Message;
 
 use crate::config::{Ports, SessionConfig};
 use crate::live::Shared;
 use crate::log::draft::{Draft, draft_items};
-use crate::store::{NewLog, NewSession, SessionInfo, Store, ThreadInfo, Usage};
+use crate::store::{NewLog, NewSession, SessionInfo, Span, Store, ThreadInfo, Usage};
 use crate::thread::isolated_name;
 use crate::{
     ModelChoice, NewItem, SessionError, SessionId, SessionKey, State, StoreError, Tenant, Thread, ThreadId,
@@ -205,7 +205,8 @@ impl Session {
             None => self.make(self.sessions.shared.ports.names.next(), &start).await?,
         };
         let copied = thread.head().await?.info.base.map_or(Seq(0), |it| it.seq);
-        let is_new = |state: &State| state.end == copied;
+        let own = start_of_own(&thread, copied).await?;
+        let is_new = |state: &State| (copied..=own).contains(&state.end);
         // Looked at first: a thread that is in use is not waited for.
         if is_new(thread.get().state()) {
             let draft =
@@ -255,6 +256,22 @@ impl Session {
         let key = ThreadKey { tenant: self.key.tenant.clone(), thread: id.clone() };
         Ok(self.sessions.shared.store.delete_log(key).await?)
     }
+}
+
+/// Returns the end of what a copy inherits. The first write to the copy of a running turn ends that turn, whatever else
+/// it says, so that end is not the copy's own.
+async fn start_of_own(thread: &Thread, copied: Seq) -> Result<Seq, SessionError> {
+    let snapshot = thread.get();
+    let state = snapshot.state();
+    let is_ended = match state.end {
+        end if end == copied => state.open.is_some_and(|it| it.status == TurnStatus::InFlight),
+        end if end == copied.next() => {
+            let first = thread.read(Span::After { seq: copied, max: 1 }).await?;
+            first.iter().any(|it| matches!(it.body, Body::Change(Change::TurnEnded { .. })))
+        }
+        _ => false,
+    };
+    Ok(if is_ended { copied.next() } else { copied })
 }
 
 fn start_draft(state: &State, start: &IsolatedStart) -> Draft {

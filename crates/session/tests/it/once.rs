@@ -165,6 +165,24 @@ fn what_a_lost_creator_did_not_say_is_said_once() {
 }
 
 #[test]
+fn a_copy_of_a_running_turn_begins_with_its_own_items_once() {
+    let bare = IsolatedStart { name: Some("side".to_owned()), inherit_history: true, ..Default::default() };
+    // As if a first creator were killed before it could say anything, or not.
+    for lost in [None, Some(bare)] {
+        let processes = Processes::new(SessionConfig::default());
+        let question = TurnConfig { items: vec![Message::user("question").into()], ..TurnConfig::default() };
+        let running = block_on(processes.main("a").begin(question)).unwrap();
+        lost.into_iter().for_each(|it| drop(isolated(&processes, "b", it).unwrap()));
+        for name in ["b", "c"] {
+            let copy = isolated(&processes, name, start("side", true)).unwrap();
+            assert_eq!(said(&copy), ["question", "begin"]);
+            assert_eq!(copy.get().instructions(), Some("be brief"));
+        }
+        drop(running);
+    }
+}
+
+#[test]
 fn a_thread_in_use_is_not_waited_for() {
     let processes = Processes::new(SessionConfig::default());
     let session = block_on(processes.start("a").open(&processes.id)).unwrap();
