@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use contexture_history::{Cost, Item, Seq, Timestamp, TurnNo, item_cost};
 use contexture_message::Tokens;
-use futures::future::select;
-use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
+use futures::future::{Either, select};
+use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore, watch};
 
 use crate::config::{Policy, Ports, SessionConfig};
 use crate::log::draft::Draft;
@@ -26,7 +26,7 @@ use crate::{NewItem, SessionError, SessionKey, Snapshot, State, StoreError, Thre
 
 /// Longer conversations are not kept in memory for their next use.
 const MAX_KEPT_TOKENS: Tokens = Tokens(100_000);
-/// How long readers wait for an append that may have landed.
+/// How long a writer that is no turn is waited for, and an append of a turn.
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// State shared by all sessions of one store.
@@ -133,14 +133,27 @@ pub(crate) struct LiveThread {
     pub(crate) shared: Arc<Shared>,
     pub(crate) key: ThreadKey,
     writer: Arc<Mutex<Writer>>,
-    /// Held while an append is on its way. Others may see its items in the store before the snapshot has them.
-    appending: Mutex<()>,
+    /// Whether a turn holds the lock and no append of it is on its way. During an append others may see its items in
+    /// the store before the snapshot has them.
+    is_turn_held: watch::Sender<bool>,
     /// The places in the queue of writers.
     slots: Semaphore,
     /// Whether its writes are private.
     pub(crate) is_scratch: bool,
     snapshot: RwLock<Arc<Snapshot>>,
     memory: RwLock<Option<ThreadMemory>>,
+}
+
+/// What is noted of a turn for a while. Then it is what it was before.
+struct BriefNote<'a> {
+    live: &'a LiveThread,
+    before: bool,
+}
+
+impl Drop for BriefNote<'_> {
+    fn drop(&mut self) {
+        self.live.note_turn(self.before);
+    }
 }
 
 /// A value that this process caches for a thread.
@@ -177,8 +190,8 @@ impl LiveThread {
     fn new(shared: Arc<Shared>, key: ThreadKey, snapshot: Arc<Snapshot>) -> LiveThread {
         let (snapshot, memory) = (RwLock::new(snapshot), RwLock::default());
         let slots = Semaphore::new(shared.config.queue.min(Semaphore::MAX_PERMITS));
-        let (writer, appending, is_scratch) = (Arc::default(), Mutex::default(), false);
-        LiveThread { shared, key, writer, appending, slots, is_scratch, snapshot, memory }
+        let (writer, is_turn_held, is_scratch) = (Arc::default(), watch::Sender::default(), false);
+        LiveThread { shared, key, writer, is_turn_held, slots, is_scratch, snapshot, memory }
     }
 
     /// Returns a private thread that starts with this snapshot of another one.
@@ -224,24 +237,41 @@ impl LiveThread {
         Ok(())
     }
 
-    /// Reloads the thread, unless a writer in this process holds the lock: then no other process writes, and the
-    /// snapshot is current once the append on its way has settled.
+    /// Reloads the thread, unless a turn in this process holds the lock: then no other process writes, and the snapshot
+    /// is current.
     pub(crate) async fn refresh_if_idle(&self) -> Result<(), StoreError> {
-        match self.try_lock_writer() {
+        match self.lock_unless_turn().await {
             Some(writer) => self.refresh(&writer).await,
-            None => {
-                self.append_settled().await;
-                Ok(())
-            }
+            None => Ok(()),
         }
     }
 
-    /// Waits until the append on its way, if there is one, is in the snapshot, but not for a store that is away.
-    async fn append_settled(&self) {
-        if self.appending.try_lock().is_err() {
-            let settled = std::pin::pin!(self.appending.lock());
-            select(settled, self.shared.ports.time.sleep(SETTLE)).await;
+    /// Takes the writer lock, unless a turn holds it. Others hold it shortly, unless the store is away: then nothing is
+    /// returned either.
+    async fn lock_unless_turn(&self) -> Option<WriteGuard> {
+        if let Some(writer) = self.try_lock_writer() {
+            return Some(writer);
         }
+        let mut is_turn_held = self.is_turn_held.subscribe();
+        let held = async {
+            let held = std::pin::pin!(is_turn_held.wait_for(|it| *it));
+            select(held, self.shared.ports.time.sleep(SETTLE)).await;
+        };
+        let (lock, held) = (Arc::clone(&self.writer).lock_owned(), held);
+        match select(std::pin::pin!(lock), std::pin::pin!(held)).await {
+            Either::Left((writer, _)) => Some(writer),
+            Either::Right(((), _)) => None,
+        }
+    }
+
+    /// Notes whether a turn holds the lock.
+    pub(crate) fn note_turn(&self, is_held: bool) {
+        self.is_turn_held.send_replace(is_held);
+    }
+
+    /// Notes something else for a while.
+    fn note_briefly(&self, is_held: bool) -> BriefNote<'_> {
+        BriefNote { live: self, before: self.is_turn_held.send_replace(is_held) }
     }
 
     /// Takes the writer lock if it is free.
@@ -251,14 +281,13 @@ impl LiveThread {
 
     /// Waits for the writer lock, or fails if it is taken.
     pub(crate) async fn lock_writer(&self, policy: Policy) -> Result<WriteGuard, SessionError> {
-        if let Some(writer) = self.try_lock_writer() {
-            return Ok(writer);
-        }
         let thread = || self.key.thread.to_string();
         if policy != Policy::Queue {
-            // The turn may have ended already, as far as its followers can tell.
-            self.append_settled().await;
-            return self.try_lock_writer().ok_or_else(|| SessionError::TurnInProgress { thread: thread() });
+            let free = self.lock_unless_turn().await;
+            return free.ok_or_else(|| SessionError::TurnInProgress { thread: thread() });
+        }
+        if let Some(writer) = self.try_lock_writer() {
+            return Ok(writer);
         }
         let queue = self.shared.config.queue;
         let _slot =
@@ -301,6 +330,8 @@ impl LiveThread {
         backoff: &mut Backoff,
         err: StoreError,
     ) -> Result<(), SessionError> {
+        // The turn of another process is waited for here, but readers need not wait for it.
+        let _elsewhere = matches!(err, StoreError::Held { .. }).then(|| self.note_briefly(true));
         match err {
             StoreError::Conflict { .. } => {}
             StoreError::Fenced { .. } => writer.fence = None,
@@ -369,7 +400,7 @@ impl LiveThread {
             ..Append::new(Some(snapshot.state().end), items, guard)
         };
         writer.is_stale = true;
-        let _appending = self.appending.lock().await;
+        let _on_its_way = self.note_briefly(false);
         let Shared { store, ports, .. } = &*self.shared;
         let appended = append_surely(&**store, &*ports.time, &self.key, append).await;
         writer.is_stale = matches!(appended, Err(StoreError::Unavailable { .. }));

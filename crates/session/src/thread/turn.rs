@@ -79,6 +79,12 @@ pub struct RunningTurn {
     began: u64,
 }
 
+impl Drop for RunningTurn {
+    fn drop(&mut self) {
+        self.live.note_turn(false);
+    }
+}
+
 impl RunningTurn {
     /// Returns the turn's number.
     pub fn turn(&self) -> TurnNo {
@@ -158,6 +164,8 @@ impl RunningTurn {
         let ended = NewItem::of(Body::Change(Change::TurnEnded { status, reason, code, usage }));
         let items = self.live.shared.counted(self.within(items)).into_iter().chain([ended]);
         let draft = items.map(|it| (self.turn, it)).collect();
+        // Others may see the end before the lock is free.
+        self.live.note_turn(false);
         self.put(Guard::Release { fence: self.fence }, draft).await
     }
 
@@ -304,6 +312,7 @@ fn running(live: &Arc<LiveThread>, writer: WriteGuard) -> Result<RunningTurn, Se
     // The item with which it began or was resumed is in the commit that was just written.
     let n_behind = snapshot.state().end.0.saturating_sub(snapshot.state().started.0);
     let began = writer.number.saturating_sub(n_behind);
+    live.note_turn(true);
     Ok(RunningTurn { live: Arc::clone(live), writer, turn, fence, began })
 }
 

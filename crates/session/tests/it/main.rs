@@ -12,3 +12,4 @@ mod prepend;
 mod resuming;
 mod scratch;
 mod threads;
+mod together;
