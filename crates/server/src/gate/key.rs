@@ -121,7 +121,12 @@ impl StoredKey {
     /// Whether a presented key is accepted now.
     pub(super) fn opens(&self, presented: &PresentedKey<'_>, now: Timestamp) -> bool {
         let is_same = bool::from(self.hash.as_bytes().ct_eq(hash(presented.secret).as_bytes()));
-        is_same && self.key.revoked.is_none() && self.key.expires.is_none_or(|it| now < it)
+        is_same && self.is_valid(now)
+    }
+
+    /// Whether it is neither revoked nor expired.
+    pub(super) fn is_valid(&self, now: Timestamp) -> bool {
+        self.key.revoked.is_none() && self.key.expires.is_none_or(|it| now < it)
     }
 }
 

@@ -12,6 +12,7 @@ mod limits;
 mod origin;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::{HeaderMap, Uri, header};
 use contexture_project::ServerConfig;
@@ -24,6 +25,9 @@ pub use key::{Key, NewKey, Token};
 use keys::KeyCache;
 pub use keys::Keys;
 use limits::{Limits, RunningRequest};
+
+/// How often the key of an open stream is checked.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// Authenticates and limits requests.
 #[derive(Debug)]
@@ -70,6 +74,19 @@ impl Gate {
                 let running = self.limits.begin(&key, Instant::now())?;
                 let caller = Caller { tenant: key.tenant, key: Some(key.id), admin: key.admin };
                 Ok((caller, Some(running)))
+            }
+        }
+    }
+
+    /// Waits until a key is no longer valid. While the store is away, it counts as valid.
+    pub(crate) async fn invalidated(&self, id: &str) {
+        loop {
+            tokio::time::sleep(CHECK_EVERY).await;
+            let now = self.time.now();
+            match self.key_cache.fresh(now).await {
+                Ok(keys) if keys.get(id).is_some_and(|it| it.is_valid(now)) => {}
+                Err(StoreError::Unavailable { .. }) => {}
+                Ok(_) | Err(_) => return,
             }
         }
     }

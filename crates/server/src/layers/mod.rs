@@ -8,14 +8,16 @@ mod request_log;
 use std::panic::AssertUnwindSafe;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use futures::FutureExt;
+use futures::future::ready;
+use futures::{FutureExt, StreamExt, stream};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
-use self::request_log::{REQUEST_ID, log_request};
+use self::request_log::{REQUEST_ID, is_stream, log_request};
 use crate::Problem;
 use crate::app::App;
 use crate::http::guarded;
@@ -45,6 +47,9 @@ async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Resp
         Ok((caller, running)) => {
             request.extensions_mut().insert(caller.clone());
             let mut response = next.run(request).await;
+            if let Some(key) = caller.key.clone().filter(|_| is_stream(&response)) {
+                response = until_invalid(response, app, key);
+            }
             // The request log needs the caller.
             response.extensions_mut().insert(caller);
             // A stream of events runs until its end.
@@ -52,6 +57,20 @@ async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Resp
         }
         Err(problem) => problem.into_response(),
     }
+}
+
+/// Breaks a stream off when the key of its request is no longer valid.
+fn until_invalid(response: Response, app: App, key: String) -> Response {
+    let invalidated = stream::once(async move {
+        app.gate.invalidated(&key).await;
+        // An answer that just ended would look whole.
+        Some(Err(axum::Error::new("the key is no longer valid")))
+    });
+    response.map(|frames| {
+        let frames = frames.into_data_stream().map(Some).chain(stream::once(ready(None)));
+        let either = stream::select(frames, Box::pin(invalidated));
+        Body::from_stream(either.scan((), |(), frame| ready(frame)))
+    })
 }
 
 async fn unknown() -> Problem {

@@ -108,7 +108,7 @@ fn method_name(method: &Method) -> &'static str {
     known.into_iter().find(|it| *it == method.as_str()).unwrap_or("other")
 }
 
-fn is_stream(response: &Response) -> bool {
+pub(super) fn is_stream(response: &Response) -> bool {
     let kind = response.headers().get(header::CONTENT_TYPE);
     kind.is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"))
 }

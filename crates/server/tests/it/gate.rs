@@ -201,6 +201,43 @@ async fn a_key_that_is_revoked_opens_nothing_soon() {
     panic!("it opens for ever");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_open_streams_of_a_key_end_when_it_is_revoked_or_expires() {
+    let ground = Ground::memory();
+    let (id, revoked) = key(&ground, NewKey::default()).await;
+    let soon = Timestamp(SystemTime.now().0 + 3000);
+    let (_, expiring) = key(&ground, NewKey { expires: Some(soon), ..NewKey::default() }).await;
+    let (_, valid) = key(&ground, NewKey::default()).await;
+    let door = Door::open(&ground, Vec::new(), &[("server.heartbeat_seconds", "1")]).await;
+    let new = door.ask("POST", "/v1/sessions").json(&json!({"id": "demo"})).bearer_auth(&valid);
+    assert_eq!(door.code(new).await, "201 -");
+    let events = "/v1/sessions/demo/events";
+    let mut streams = Vec::new();
+    for token in [&revoked, &expiring, &valid] {
+        streams.push(door.ask("GET", events).bearer_auth(token).send().await.unwrap());
+    }
+    let mut stays = streams.pop().unwrap();
+    Keys::new(ground.store.clone(), ground.documents.clone())
+        .revoke(&id, "test", SystemTime.now())
+        .await
+        .unwrap();
+    for mut stream in streams {
+        assert_eq!(stream.status(), 200);
+        let breaks_off = async {
+            while stream.chunk().await?.is_some() {}
+            Ok::<_, reqwest::Error>(())
+        };
+        let end = tokio::time::timeout(std::time::Duration::from_secs(60), breaks_off).await;
+        // It does not look as if there were nothing more.
+        assert!(end.expect("the stream ends").is_err());
+    }
+    assert_eq!(door.code(door.ask("GET", events).bearer_auth(&revoked)).await, "401 unauthorized");
+    // The others go on: what was sent meanwhile is read, and more comes.
+    for _ in 0..8 {
+        assert!(stays.chunk().await.unwrap().is_some());
+    }
+}
+
 /// Changes what the store has of a key.
 async fn tamper(ground: &Ground, id: &str, data: Option<&str>) {
     let key = DocumentKey::of_tenant(&Tenant::default(), "key", id);
