@@ -45,40 +45,66 @@ pub(crate) async fn follow(
     QueryParams(query): QueryParams<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let start = stream_start(&headers, query.after.as_deref())?;
+    let start = StreamStart::read(&headers, query.after.as_deref())?;
     access.sessions.open(&id).await?;
     let session = access.key(&id);
-    let cursor = within(start, access.store().feed_end(session.clone()).await?)?;
+    let cursor = start.within(access.store().feed_end(session.clone()).await?)?;
     Ok(Follow::new(&access, session, cursor, SessionScope).await?.respond())
 }
 
-/// Reads where an event stream starts from `Last-Event-ID`, or else from the query: behind the event with that id, or
-/// (`None`) behind all that there are now. Without any it is before all events.
-pub(super) fn stream_start(headers: &HeaderMap, asked: Option<&str>) -> Result<Option<Cursor>, Problem> {
-    let header = headers.get("last-event-id").map(|it| it.to_str().unwrap_or("\u{fffd}"));
-    let header = header.filter(|it| !it.is_empty()).map(|it| parse(it, "Last-Event-ID")).transpose()?;
-    // An invalid value is reported even where it would not be used.
-    // In a query, a plus that was not encoded is read as a space.
-    let asked = asked.map(|it| parse(&it.replace(' ', "+"), "after")).transpose()?;
-    Ok(header.or(asked).unwrap_or(Some(Cursor::default())))
+/// Where an event stream starts.
+pub(super) struct StreamStart {
+    /// Behind the event with this id, or (`None`) behind all that there are now.
+    cursor: Option<Cursor>,
+    /// Where the request says so.
+    place: StartPlace,
 }
 
-/// Returns the id behind which a stream starts, or why it can't: `last` is the number of the newest item.
-pub(super) fn within(start: Option<Cursor>, last: u64) -> Result<Cursor, Problem> {
-    let cursor = start.unwrap_or_else(|| Cursor::at(last));
-    if cursor.number <= last {
-        return Ok(cursor);
-    }
-    let text = format!("there is no event {}: the newest is {last}", cursor.number);
-    Err(Problem::new(ErrorCode::HeaderInvalid, text).at("Last-Event-ID"))
+#[derive(Clone, Copy)]
+enum StartPlace {
+    Header,
+    Query,
 }
 
-fn parse(text: &str, place: &str) -> Result<Option<Cursor>, Problem> {
-    if text == "latest" {
-        return Ok(None);
+impl StreamStart {
+    /// Reads the start from `Last-Event-ID`, or else from the query. Without any it is before all events.
+    pub(super) fn read(headers: &HeaderMap, asked: Option<&str>) -> Result<Self, Problem> {
+        let header = headers.get("last-event-id").map(|it| it.to_str().unwrap_or("\u{fffd}"));
+        let header = header.filter(|it| !it.is_empty()).map(|it| StartPlace::Header.parse(it)).transpose()?;
+        // An invalid value is reported even where it would not be used.
+        // In a query, a plus that was not encoded is read as a space.
+        let asked = asked.map(|it| StartPlace::Query.parse(&it.replace(' ', "+"))).transpose()?;
+        let before_all = Self { cursor: Some(Cursor::default()), place: StartPlace::Query };
+        Ok(header.or(asked).unwrap_or(before_all))
     }
-    text.parse().map(Some).map_err(|()| {
-        let code = if place == "after" { ErrorCode::QueryInvalid } else { ErrorCode::HeaderInvalid };
-        Problem::new(code, format!("`{}` is not the id of an event", shown(text))).at(place)
-    })
+
+    /// Returns the id behind which the stream starts, or why it can't: `last` is the number of the newest item.
+    pub(super) fn within(self, last: u64) -> Result<Cursor, Problem> {
+        let cursor = self.cursor.unwrap_or_else(|| Cursor::at(last));
+        match cursor.number <= last {
+            true => Ok(cursor),
+            false => {
+                let text = format!("there is no event {}: the newest is {last}", cursor.number);
+                Err(self.place.problem(text))
+            }
+        }
+    }
+}
+
+impl StartPlace {
+    fn parse(self, text: &str) -> Result<StreamStart, Problem> {
+        let cursor = match text {
+            "latest" => Ok(None),
+            id => id.parse().map(Some),
+        };
+        let invalid = |()| self.problem(format!("`{}` is not the id of an event", shown(text)));
+        Ok(StreamStart { cursor: cursor.map_err(invalid)?, place: self })
+    }
+
+    fn problem(self, text: String) -> Problem {
+        match self {
+            StartPlace::Header => Problem::new(ErrorCode::HeaderInvalid, text).at("Last-Event-ID"),
+            StartPlace::Query => Problem::new(ErrorCode::QueryInvalid, text).at("after"),
+        }
+    }
 }

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
-use super::events::{stream_start, within};
+use super::events::StreamStart;
 use super::follow::{Follow, RunScope};
 use super::sessions::limited;
 use super::turns::wants_events;
@@ -81,11 +81,12 @@ pub(crate) async fn read(
     QueryParams(query): QueryParams<RunEventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (start, as_events) = (stream_start(&headers, query.after.as_deref())?, wants_events(&headers)?);
+    let start = StreamStart::read(&headers, query.after.as_deref())?;
+    let as_events = wants_events(&headers)?;
     let limit = limited(query.limit, 100, 1000)?;
     let info = access.flow_runs().info(&run).await?;
     let (session, log, store) = (access.key(run.session()), log_of(&access, &run), access.store());
-    let cursor = within(start, store.feed_end(session.clone()).await?)?;
+    let cursor = start.within(store.feed_end(session.clone()).await?)?;
     let end = store.head(log.clone()).await?.map_or(0, |it| it.info.items);
     let last = store.number_at(log.clone(), Seq(end)).await?.unwrap_or(0);
     if as_events && info.status.is_over() && cursor.number >= last {

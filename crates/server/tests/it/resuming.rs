@@ -281,8 +281,12 @@ async fn ids_that_were_never_told_do_no_harm() {
         let (status, problem) = json_of(get).await;
         assert_eq!((status, problem["code"].as_str()), (400, Some("header_invalid")), "{id}");
     }
-    let get = scene.get(&format!("{EVENTS}?after={last}1")).send().await.unwrap();
-    assert_eq!(get.status(), 400);
+    for after in [&*format!("{last}1"), "x"] {
+        let (status, problem) =
+            json_of(scene.get(&format!("{EVENTS}?after={after}")).send().await.unwrap()).await;
+        let (code, place) = (problem["code"].as_str(), problem["at"].as_str());
+        assert_eq!((status, code, place), (400, Some("query_invalid"), Some("after")), "{after}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
