@@ -80,7 +80,11 @@ impl Scope for CompletionScope {
         true
     }
 
-    async fn tell(&mut self, told: Told, frames: &mut String) -> bool {
+    fn has_failed(&self) -> bool {
+        matches!(self.outcome, Some(Err(_)))
+    }
+
+    fn tell(&mut self, told: Told, frames: &mut String) -> bool {
         if let What::Turn(turn, event) = told.what
             && (&told.thread, turn) == (&self.turn_key.thread, self.turn_key.turn)
         {

@@ -184,12 +184,10 @@ impl<S: Scope> Follow<S> {
             let streamed = notify.notified();
             if let Err(err) = self.fill().await {
                 tracing::warn!(error = %err, "events can't be read yet");
-                self.is_stale = true;
-                tokio::time::sleep(PAUSE).await;
-                if self.last_sent.elapsed() >= self.heartbeat {
-                    return Progress::Quiet;
+                match self.wait_for_store().await {
+                    ControlFlow::Continue(()) => continue,
+                    ControlFlow::Break(progress) => return progress,
                 }
-                continue;
             }
             if !self.ready.is_empty() || self.is_stale {
                 continue;
@@ -214,7 +212,7 @@ impl<S: Scope> Follow<S> {
                 return Ok(());
             }
         }
-        let live = self.tell_live().await;
+        let live = self.tell_live();
         if !self.is_over {
             self.scope.tell_unlogged(&mut self.ready);
         }
@@ -231,22 +229,22 @@ impl<S: Scope> Follow<S> {
             self.follower.is_at_end();
         }
         self.changed = None;
-        self.take(&page).await;
+        self.take(&page);
         Ok(())
     }
 
     /// Tells items of the log.
-    async fn take(&mut self, items: &[FeedItem]) {
+    fn take(&mut self, items: &[FeedItem]) {
         for item in items {
             self.scope.see(item);
             for told in self.follower.take(item) {
-                self.tell(told).await;
+                self.tell(told);
             }
         }
     }
 
     /// Tells the answers that grow on this instance, and returns their threads.
-    async fn tell_live(&mut self) -> BTreeSet<ThreadId> {
+    fn tell_live(&mut self) -> BTreeSet<ThreadId> {
         let (mut threads, mut told) = (BTreeSet::new(), Vec::new());
         self.app.live.each(&self.session, |thread, answer| {
             threads.insert(thread.clone());
@@ -256,7 +254,7 @@ impl<S: Scope> Follow<S> {
             self.more_text_at = Instant::now() + COLLECT;
         }
         for told in told {
-            self.tell(told).await;
+            self.tell(told);
         }
         threads
     }
@@ -269,7 +267,7 @@ impl<S: Scope> Follow<S> {
                 self.follower.skip(&thread, &answer);
             }
             for told in self.follower.grow(&thread, &answer) {
-                self.tell(told).await;
+                self.tell(told);
             }
         }
         Ok(())
@@ -283,10 +281,26 @@ impl<S: Scope> Follow<S> {
     }
 
     /// Adds the frame of what is told, if this connection tells it.
-    async fn tell(&mut self, told: Told) {
+    fn tell(&mut self, told: Told) {
         if !self.is_over {
-            self.is_over = self.scope.tell(told, &mut self.ready).await;
+            self.is_over = self.scope.tell(told, &mut self.ready);
         }
+    }
+
+    /// Waits a little for a store that can't be read, but not when a failure is all that is left to tell.
+    async fn wait_for_store(&mut self) -> ControlFlow<Progress> {
+        self.is_stale = true;
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            () = self.scope.settled() => {}
+            () = self.app.stop.cancelled() => return ControlFlow::Break(Progress::Over),
+        }
+        if self.scope.has_failed() {
+            self.is_over = self.scope.ended(&mut self.ready);
+        } else if self.last_sent.elapsed() >= self.heartbeat {
+            return ControlFlow::Break(Progress::Quiet);
+        }
+        ControlFlow::Continue(())
     }
 
     /// Waits until there may be something to tell, until a sign of life is due, or until the server stops.
@@ -329,7 +343,7 @@ impl<S: Scope> Follow<S> {
                 match grown {
                     // Nothing lies between them and what was told: the log need not be read.
                     Ok(items) if items.first().is_some_and(|it| it.number == self.follower.number() + 1) => {
-                        self.take(&items).await;
+                        self.take(&items);
                         return ControlFlow::Continue(());
                     }
                     Ok(_) => {}
@@ -337,14 +351,17 @@ impl<S: Scope> Follow<S> {
                     Err(StoreError::NotFound { .. }) if self.scope.may_run_elsewhere() => {
                         return ControlFlow::Break(Progress::Over);
                     }
-                    Err(StoreError::NotFound { .. }) => self.scope.settled().await,
+                    Err(StoreError::NotFound { .. }) => {
+                        self.changed = Some(Box::pin(std::future::pending()));
+                        return ControlFlow::Continue(());
+                    }
                     Err(_) => tokio::time::sleep(PAUSE).await,
                 }
             }
             () = self.scope.settled() => {}
             () = look_again => self.look_again = None,
             () = quiet_for_long => {
-                let is_gone = self.is_gone().await;
+                let is_gone = self.scope.may_run_elsewhere() && self.is_gone().await;
                 return ControlFlow::Break(if is_gone { Progress::Over } else { Progress::Quiet });
             }
             () = self.app.stop.cancelled() => return ControlFlow::Break(Progress::Over),

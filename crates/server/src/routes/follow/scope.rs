@@ -16,6 +16,7 @@ use tokio::sync::{broadcast, oneshot};
 use tokio_util::sync::DropGuard;
 
 use super::frame::{run_frame, turn_frame};
+use crate::events::cursor::Cursor;
 use crate::events::follower::{Told, What};
 use crate::running_turns::TurnKey;
 
@@ -57,15 +58,20 @@ pub(in crate::routes) trait Scope: Send + 'static {
     /// Notes what an item says about what is told.
     fn see(&mut self, _item: &FeedItem) {}
 
+    /// Whether nothing more is told even though the log can't be read.
+    fn has_failed(&self) -> bool {
+        false
+    }
+
     /// Adds the frame of an event, if it is told. Returns whether it is the last.
-    fn tell(&mut self, told: Told, frames: &mut String) -> impl Future<Output = bool> + Send;
+    fn tell(&mut self, told: Told, frames: &mut String) -> bool;
 }
 
 /// The events of all turns of a session.
 pub(in crate::routes) struct SessionScope;
 
 impl Scope for SessionScope {
-    async fn tell(&mut self, told: Told, frames: &mut String) -> bool {
+    fn tell(&mut self, told: Told, frames: &mut String) -> bool {
         if let What::Turn(turn, event) = told.what {
             turn_frame(frames, Some(&told.id), &told.thread, turn, event);
         }
@@ -86,15 +92,16 @@ pub(in crate::routes) struct TurnScope {
     guard: Option<DropGuard>,
     /// The approvals that the turn waits for, with their tokens.
     approvals: Vec<ApprovalRequest>,
-    /// What is told last, if the log has no end of the turn.
-    last_event: Option<Event>,
+    /// What is told once the turn is over here: its end, and approvals with what follows them. The log has it before: its
+    /// client would come back too early, or without a token.
+    held_back: Vec<(Option<Cursor>, TurnNo, Event)>,
 }
 
 impl TurnScope {
     /// Returns a turn that does not run here.
     pub(in crate::routes) fn new(turn_key: TurnKey, ends_after: u64, is_settled: bool) -> Self {
-        let (outcome, guard, approvals, last_event) = Default::default();
-        Self { turn_key, ends_after, is_settled, outcome, guard, approvals, last_event }
+        let (outcome, guard, approvals, held_back) = Default::default();
+        Self { turn_key, ends_after, is_settled, outcome, guard, approvals, held_back }
     }
 
     /// Notes that the turn runs here.
@@ -114,6 +121,17 @@ impl TurnScope {
         );
         turn == self.turn_key.turn || (turn < self.turn_key.turn && makes_room)
     }
+
+    /// Tells what was held back.
+    fn release(&mut self, frames: &mut String) {
+        for (id, turn, mut event) in self.held_back.drain(..) {
+            if let Event::ApprovalRequired { approval } = &mut event {
+                let known = self.approvals.iter().find(|it| it.id == approval.id);
+                approval.token = known.map(|it| it.token.clone()).unwrap_or_default();
+            }
+            turn_frame(frames, id.as_ref(), &self.turn_key.thread, turn, event);
+        }
+    }
 }
 
 impl Scope for TurnScope {
@@ -130,8 +148,10 @@ impl Scope for TurnScope {
         let Some(outcome) = &mut self.outcome else { return std::future::pending().await };
         match outcome.await {
             Ok(Ok(outcome)) => self.approvals = outcome.approvals,
+            // The log has no end of the turn.
             Ok(Err(err @ AgentError::Unrecorded(_))) => {
-                self.last_event = Some(Event::Error { code: err.code().into(), message: err.to_string() });
+                let event = Event::Error { code: err.code().into(), message: err.to_string() };
+                self.held_back.push((None, self.turn_key.turn, event));
             }
             Ok(Err(_)) | Err(_) => {}
         }
@@ -139,33 +159,29 @@ impl Scope for TurnScope {
     }
 
     fn ended(&mut self, frames: &mut String) -> bool {
-        if let Some(event) = self.last_event.take().filter(|_| self.is_settled) {
-            turn_frame(frames, None, &self.turn_key.thread, self.turn_key.turn, event);
-        }
         if self.is_settled {
+            self.release(frames);
             self.guard.take().map(DropGuard::disarm);
         }
         self.is_settled
     }
 
-    async fn tell(&mut self, told: Told, frames: &mut String) -> bool {
-        let What::Turn(turn, mut event) = told.what else { return false };
+    fn tell(&mut self, told: Told, frames: &mut String) -> bool {
+        let What::Turn(turn, event) = told.what else { return false };
         if told.thread != self.turn_key.thread || !self.is_told(turn, &event) {
             return false;
         }
         let is_last = matches!(event, Event::TurnEnd { .. }) && told.id.number > self.ends_after;
-        if self.outcome.is_some() && (is_last || matches!(event, Event::ApprovalRequired { .. })) {
-            // The log has it before the turn is over here: its client would come back too early, or without a token.
-            self.settled().await;
+        let is_early =
+            is_last || !self.held_back.is_empty() || matches!(event, Event::ApprovalRequired { .. });
+        self.held_back.push((Some(told.id), turn, event));
+        if self.outcome.is_some() && is_early {
+            return false;
         }
-        if let Event::ApprovalRequired { approval } = &mut event {
-            let token = self.approvals.iter().find(|it| it.id == approval.id).map(|it| it.token.clone());
-            approval.token = token.unwrap_or_default();
-        }
+        self.release(frames);
         if is_last {
             self.guard.take().map(DropGuard::disarm);
         }
-        turn_frame(frames, Some(&told.id), &told.thread, turn, event);
         is_last
     }
 }
@@ -277,7 +293,7 @@ impl Scope for RunScope {
         }
     }
 
-    async fn tell(&mut self, told: Told, frames: &mut String) -> bool {
+    fn tell(&mut self, told: Told, frames: &mut String) -> bool {
         let Some(event) = self.event_of(told.thread, told.what) else { return false };
         if let RunEvent::NodeEnd { .. } = event {
             // Whatever the node has said comes before its end.
