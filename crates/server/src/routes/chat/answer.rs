@@ -1,13 +1,13 @@
 //! An outcome as a chat completion.
 
 use contexture_agent::{Ended, Event, Outcome, waiting_calls};
-use contexture_history::{Body, Change, Item, TurnNo, TurnStatus};
+use contexture_history::{Body, Change, Item, Limit, TurnNo, TurnStatus};
 use contexture_message::{Answer, ErrorCode, Message, Part, Role, StopReason, Thinking, ToolCall, Usage};
-use contexture_session::Thread;
+use contexture_session::{SessionError, Thread};
 use contexture_wire::{Dialect, Target, encode_answer};
 use serde_json::{Value, json};
 
-use super::locate::recent;
+use super::locate::ITEMS;
 use crate::Problem;
 
 /// The metadata common to all documents of one completion.
@@ -130,8 +130,10 @@ fn stop(outcome: &Outcome) -> StopReason {
 /// Returns the answer to the newest request of a turn that is over: everything after the last results that its client
 /// sent. One that failed has no answer.
 pub(crate) async fn replayed(thread: &Thread, turn: TurnNo) -> Result<CompletionResult, Problem> {
-    let items = recent(thread).await?;
-    let items: Vec<Item> = items.into_iter().filter(|it| it.turn == turn).collect();
+    let items = items_of(thread, turn).await?;
+    if items.is_empty() {
+        return Err(Problem::not_found("turn", &turn.to_string()));
+    }
     items.iter().rev().find_map(|it| has_answer(&it.body)).transpose()?;
     let resumed = items.iter().rposition(|it| matches!(&it.body, Body::Change(Change::TurnResumed)));
     let messages = items[resumed.unwrap_or(0)..].iter().filter_map(|it| it.body.as_message());
@@ -140,6 +142,19 @@ pub(crate) async fn replayed(thread: &Thread, turn: TurnNo) -> Result<Completion
     let calls = waiting_calls(&items);
     let stop = if calls.is_empty() { StopReason::End } else { StopReason::ToolCalls };
     Ok(CompletionResult { streamed, calls, stop, usage: Usage::default(), approvals: Vec::new() })
+}
+
+/// Returns the items of a turn, however far back they are.
+async fn items_of(thread: &Thread, turn: TurnNo) -> Result<Vec<Item>, SessionError> {
+    let mut n_newest = ITEMS;
+    loop {
+        let mut items = thread.all(Some(Limit::Turns(n_newest))).await?;
+        if items.len() < n_newest || items.first().is_some_and(|it| it.turn < turn) {
+            items.retain(|it| it.turn == turn);
+            return Ok(items);
+        }
+        n_newest *= 8;
+    }
 }
 
 /// Returns whether a turn has an answer, or why not, as far as an item says it.

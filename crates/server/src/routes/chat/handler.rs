@@ -68,7 +68,13 @@ pub(crate) async fn complete(
         key: idempotency.as_deref(),
         rewrites: prompt.definition().guardrails.iter().any(|it| it.on == GuardrailSide::Input),
     };
-    let (thread, step) = locate(&session, &client_history, hints).await?;
+    let (mut thread, mut step) = locate(&session, &client_history, hints).await?;
+    if let ChatStep::Replay(turn) = step
+        && wait_until_over(&access, &thread, turn).await?
+    {
+        // Its first client may have gone away, which stops it: then this one begins another.
+        (thread, step) = locate(&session, &client_history, hints).await?;
+    }
     let meta = CompletionMeta {
         id: format!("chatcmpl-{}", access.names.next()),
         created: access.time.now().0 / 1000,
@@ -186,6 +192,20 @@ async fn instruct(thread: &Thread, request: &ChatRequest) -> Result<(), Problem>
     Ok(())
 }
 
+/// Waits for the end of a turn. Returns whether it still ran.
+async fn wait_until_over(app: &App, thread: &Thread, turn: TurnNo) -> Result<bool, Problem> {
+    let (store, session) = (thread.store(), thread.key().session());
+    // Before the look at the turn: if it still runs then, it ends after this number.
+    let after = store.feed_end(session.clone()).await?;
+    let open = thread.refresh().await?.state().open;
+    let runs = open.is_some_and(|it| it.turn == turn && it.status == TurnStatus::InFlight);
+    if runs {
+        let scope = TurnScope::new(TurnKey { thread: thread.id().clone(), turn }, after, false);
+        Follow::over(app, store, session, Cursor::at(after), scope).await?.drain().await;
+    }
+    Ok(runs)
+}
+
 /// The context of a response besides the turn.
 struct Reply {
     meta: CompletionMeta,
@@ -228,16 +248,9 @@ impl Reply {
 
     /// Answers with a turn that the same request had before, once it is over.
     async fn replay(self, app: &App, turn: TurnNo) -> Result<Response, Problem> {
-        let turn_key = TurnKey { thread: self.thread.id().clone(), turn };
-        let (store, session) = (self.thread.store(), self.thread.key().session());
-        // Before the look at the turn: if it still runs then, it ends after this number.
-        let after = store.feed_end(session.clone()).await?;
-        let open = self.thread.refresh().await?.state().open;
-        if open.is_some_and(|it| it.turn == turn && it.status == TurnStatus::InFlight) {
-            let scope = TurnScope::new(turn_key.clone(), after, false);
-            Follow::over(app, store, session, Cursor::at(after), scope).await?.drain().await;
-        }
+        wait_until_over(app, &self.thread, turn).await?;
         let result = replayed(&self.thread, turn).await?;
+        let turn_key = TurnKey { thread: self.thread.id().clone(), turn };
         Ok(self.respond(&result, self.chunks(true), Some(turn_key)))
     }
 

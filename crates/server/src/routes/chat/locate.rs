@@ -21,7 +21,7 @@ const NOTE: &str = "contexture.chat";
 /// How many branches are considered.
 const BRANCHES: usize = 8;
 /// How many items of a thread are considered.
-const ITEMS: usize = 512;
+pub(super) const ITEMS: usize = 512;
 
 /// What to do on a thread.
 #[derive(Clone, Debug, PartialEq)]

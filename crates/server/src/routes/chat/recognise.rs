@@ -187,14 +187,16 @@ impl Align<'_> {
 
     /// Matches results that come without their calls.
     fn only_results(&self) -> Recognised {
-        let newest = self.stored.turns.last().filter(|it| has_outcome(it.1)).map(|it| it.0);
-        let is_known = self.list.results.iter().all(|it| self.stored.answered.contains(&it.0));
-        match newest {
-            Some(turn) if self.is_retry_of(turn) && is_known && self.stored.resumed_at.is_some() => {
-                Recognised::Retried(turn)
-            }
-            _ => self.answers(|_| false),
-        }
+        self.resumed_before().unwrap_or_else(|| self.answers(|_| false))
+    }
+
+    /// Matches results that are stored already: with them the newest turn was resumed.
+    fn resumed_before(&self) -> Option<Recognised> {
+        let (newest, status) = *self.stored.turns.last()?;
+        let ClientHistory { results, user, .. } = self.list;
+        let is_known = results.iter().all(|it| self.stored.answered.contains(&it.0));
+        let is_again = user.is_empty() && !results.is_empty() && is_known && self.stored.resumed_at.is_some();
+        (is_again && has_outcome(status) && self.is_retry_of(newest)).then_some(Recognised::Retried(newest))
     }
 
     /// Matches results at the end of a thread; `is_stored` tells which calls may already have their results.
@@ -262,7 +264,8 @@ impl Align<'_> {
     fn behind(&self, position: usize) -> Recognised {
         let before = position.checked_sub(1).map(|it| &self.stored_tokens[it]);
         let Some(next) = self.stored_tokens.get(position) else {
-            return self.answers(|call| self.stored.answered.contains(call));
+            let answers = || self.answers(|call| self.stored.answered.contains(call));
+            return self.resumed_before().unwrap_or_else(answers);
         };
         // The client has sent no results since, so the answer is the end of the turn.
         let in_turn = before.filter(|it| it.turn == next.turn).map(|it| it.after);
