@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::results::waiting_prompt;
 use super::turn_shapes::TurnResult;
-use super::turns::{ThreadQuery, reply, wants_events};
+use super::turns::{ReplyConfig, ThreadQuery, reply, wants_events};
 use crate::app::Access;
 use crate::http::input::{JsonBody, PathParam, QueryParams, shown};
 use crate::http::params::{ApprovalPath, SessionPath};
@@ -71,10 +71,8 @@ pub(crate) async fn decide(
         ApprovalVerdict::Deny => Verdict::Deny { reason: request.reason },
     };
     let decision = Decision { approval: id, token: request.token, verdict };
-    reply(&access, &thread, wants_events(&headers)?, false, |cancel| {
-        loaded.agent.decide(&prompt, &thread, decision, cancel)
-    })
-    .await
+    let config = ReplyConfig { as_events: wants_events(&headers)?, ..ReplyConfig::default() };
+    reply(&access, &thread, config, |cancel| loaded.agent.decide(&prompt, &thread, decision, cancel)).await
 }
 
 /// Reads the thread and the turn from the id of an approval. The id of a call may hold anything.

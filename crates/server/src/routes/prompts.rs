@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use utoipa::IntoParams;
 
 use super::turn_shapes::{PassRequest, TurnRequest, TurnResult};
-use super::turns::{reply, wants_events};
+use super::turns::{ReplyConfig, reply, wants_events};
 use crate::app::{Access, App};
 use crate::http::input::{JsonBody, PathParam, QueryParams};
 use crate::http::params::PromptPath;
@@ -262,7 +262,8 @@ pub(crate) async fn run(
     let run_request = request.run_request(&access, None, None).await?;
     let session = unkept_sessions(&access).create(SessionStart::default()).await?;
     let thread = session.main();
-    reply(&access, thread, false, true, |cancel| {
+    let config = ReplyConfig { cancel_on_disconnect: true, ..ReplyConfig::default() };
+    reply(&access, thread, config, |cancel| {
         loaded.agent.run(&prompt, thread, RunRequest { cancel, ..run_request })
     })
     .await

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::turn_shapes::TurnResult;
-use super::turns::{ThreadQuery, reply, wants_events};
+use super::turns::{ReplyConfig, ThreadQuery, reply, wants_events};
 use crate::Problem;
 use crate::app::{Access, App};
 use crate::http::input::{JsonBody, PathParams, QueryParams, objects, shown};
@@ -95,7 +95,9 @@ pub(crate) async fn results(
     let results =
         body.results.into_iter().map(ClientToolResult::read).collect::<Result<Vec<_>, Problem>>()?;
     let (loaded, prompt) = waiting_prompt(&access, &thread, &turn).await?;
-    reply(&access, &thread, wants_events(&headers)?, body.cancel_on_disconnect, |cancel| {
+    let (as_events, cancel_on_disconnect) = (wants_events(&headers)?, body.cancel_on_disconnect);
+    let config = ReplyConfig { as_events, cancel_on_disconnect, ..ReplyConfig::default() };
+    reply(&access, &thread, config, |cancel| {
         let request = AnswerRequest { results, cancel, ..AnswerRequest::default() };
         loaded.agent.answer(&prompt, &thread, request)
     })

@@ -61,14 +61,15 @@ async fn begin(
     let (key, as_events) = (idempotency_key(headers)?, wants_events(headers)?);
     let mut run_request = request.run_request(access, Some(&id), key.clone()).await?;
     let thread = access.thread(&id, request.thread.clone()).await?;
-    if let Some(key) = key.filter(|_| as_events)
-        && let Some(outcome) = thread.outcome(&key).await?
+    if let Some(key) = key.as_ref().filter(|_| as_events)
+        && let Some(outcome) = thread.outcome(key).await?
     {
         return replay(access, &thread, &outcome).await;
     }
     let asked = NewItem::application(REQUEST, json!({"request": request})).visibility(Visibility::NONE);
     run_request.items.push(asked);
-    reply(access, &thread, as_events, request.cancel_on_disconnect, |cancel| {
+    let config = ReplyConfig { as_events, cancel_on_disconnect: request.cancel_on_disconnect, key };
+    reply(access, &thread, config, |cancel| {
         loaded.agent.run(&prompt, &thread, RunRequest { cancel, ..run_request })
     })
     .await
@@ -90,12 +91,22 @@ async fn replay(app: &App, thread: &Thread, turn: &TurnOutcome) -> Result<Respon
     Ok(Follow::new(app, thread.key().session(), cursor, scope).await?.respond())
 }
 
+/// How a turn is responded with.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReplyConfig {
+    /// With its events, instead of one document.
+    pub(crate) as_events: bool,
+    /// Whether a client that goes away stops it.
+    pub(crate) cancel_on_disconnect: bool,
+    /// The idempotency key of the request.
+    pub(crate) key: Option<String>,
+}
+
 /// Runs a turn and responds in the requested format. `begin` is given what stops it.
 pub(crate) async fn reply(
     app: &App,
     thread: &Thread,
-    as_events: bool,
-    cancel_on_disconnect: bool,
+    ReplyConfig { as_events, cancel_on_disconnect, key }: ReplyConfig,
     begin: impl FnOnce(CancellationToken) -> Run,
 ) -> Result<Response, Problem> {
     let session = thread.key().session();
@@ -111,23 +122,22 @@ pub(crate) async fn reply(
             (Err(problem), Err(_)) => Err(problem),
         };
     }
-    let (cursor, scope) = match (&mut handle.turn_key).await {
-        Ok(turn_key) => {
-            let scope = TurnScope::new(turn_key, after, false);
-            (Cursor::at(after), scope.running(handle.outcome, guard))
+    let Ok(turn_key) = (&mut handle.turn_key).await else {
+        let outcome = handle.outcome().await?;
+        let thread = app.sessions.of_tenant(session.tenant.clone()).open_thread(&outcome.thread).await?;
+        if let Some(key) = key.filter(|_| outcome.ended == Ended::Replayed)
+            && let Some(first) = thread.outcome(&key).await?
+        {
+            // The key began a turn in this moment, or on a copy of the thread.
+            return replay(app, &thread, &first).await;
         }
-        Err(_) => {
-            let outcome = handle.outcome().await?;
-            let turn_key = TurnKey { thread: outcome.thread, turn: outcome.turn };
-            match outcome.ended {
-                // Its key began a turn in this moment.
-                Ended::Replayed => (Cursor::default(), TurnScope::new(turn_key, 0, false)),
-                // It waits for more.
-                _ => (Cursor::at(after), TurnScope::new(turn_key, after, true)),
-            }
-        }
+        // It waits for more.
+        let turn_key = TurnKey { thread: outcome.thread, turn: outcome.turn };
+        let scope = TurnScope::new(turn_key, after, true);
+        return Ok(Follow::new(app, session, Cursor::at(after), scope).await?.respond());
     };
-    Ok(Follow::new(app, session, cursor, scope).await?.respond())
+    let scope = TurnScope::new(turn_key, after, false).running(handle.outcome, guard);
+    Ok(Follow::new(app, session, Cursor::at(after), scope).await?.respond())
 }
 
 /// Returns the key of a request that may be sent again.
