@@ -223,6 +223,8 @@ proptest! {
                 loop {
                     let (thread, result) = fixture.complete(&kept, is_retry).await;
                     let message = assistant(&result);
+                    let (_, again) = fixture.complete(&kept, true).await;
+                    assert_eq!(assistant(&again), message, "a request that comes again");
                     let brought = results(&message);
                     kept.push(message);
                     check(&thread, &kept).await;
