@@ -133,9 +133,8 @@ pub(crate) struct LiveThread {
     pub(crate) shared: Arc<Shared>,
     pub(crate) key: ThreadKey,
     writer: Arc<Mutex<Writer>>,
-    /// Whether a turn holds the lock and no append of it is on its way. During an append others may see its items in
-    /// the store before the snapshot has them.
-    is_turn_held: watch::Sender<bool>,
+    /// What the holder of the lock does.
+    lock_use: watch::Sender<LockUse>,
     /// The places in the queue of writers.
     slots: Semaphore,
     /// Whether its writes are private.
@@ -144,15 +143,27 @@ pub(crate) struct LiveThread {
     memory: RwLock<Option<ThreadMemory>>,
 }
 
-/// What is noted of a turn for a while. Then it is what it was before.
-struct BriefNote<'a> {
-    live: &'a LiveThread,
-    before: bool,
+/// What the holder of a thread's lock does with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum LockUse {
+    /// It reads or writes, and is done soon. Others may see its items in the store before the snapshot has them.
+    #[default]
+    Brief,
+    /// It is a turn, and no append of it is on its way.
+    Turn,
+    /// It waits for the turn of another process.
+    Waits,
 }
 
-impl Drop for BriefNote<'_> {
+/// A use of the lock for a while. Then it is what it was before.
+struct BriefUse<'a> {
+    live: &'a LiveThread,
+    before: LockUse,
+}
+
+impl Drop for BriefUse<'_> {
     fn drop(&mut self) {
-        self.live.note_turn(self.before);
+        self.live.note_use(self.before);
     }
 }
 
@@ -190,8 +201,8 @@ impl LiveThread {
     fn new(shared: Arc<Shared>, key: ThreadKey, snapshot: Arc<Snapshot>) -> LiveThread {
         let (snapshot, memory) = (RwLock::new(snapshot), RwLock::default());
         let slots = Semaphore::new(shared.config.queue.min(Semaphore::MAX_PERMITS));
-        let (writer, is_turn_held, is_scratch) = (Arc::default(), watch::Sender::default(), false);
-        LiveThread { shared, key, writer, is_turn_held, slots, is_scratch, snapshot, memory }
+        let (writer, lock_use, is_scratch) = (Arc::default(), watch::Sender::default(), false);
+        LiveThread { shared, key, writer, lock_use, slots, is_scratch, snapshot, memory }
     }
 
     /// Returns a private thread that starts with this snapshot of another one.
@@ -238,23 +249,39 @@ impl LiveThread {
     }
 
     /// Reloads the thread, unless a turn in this process holds the lock: then no other process writes, and the snapshot
-    /// is current.
+    /// is current. While the store is away and the lock is held, the snapshot stays as it is.
     pub(crate) async fn refresh_if_idle(&self) -> Result<(), StoreError> {
-        match self.lock_unless_turn().await {
-            Some(writer) => self.refresh(&writer).await,
-            None => Ok(()),
+        if let Some(writer) = self.lock_unless_turn().await {
+            return self.refresh(&writer).await;
+        }
+        if *self.lock_use.borrow() == LockUse::Turn {
+            return Ok(());
+        }
+        match self.stored().newer(&self.snapshot(), self.shared.config.history_window).await {
+            Ok(newer) => newer.into_iter().for_each(|it| self.set_later_snapshot(it)),
+            Err(StoreError::Unavailable { .. }) => {}
+            Err(err) => return Err(err),
+        }
+        Ok(())
+    }
+
+    /// Replaces the snapshot, unless the holder of the lock has written beyond it.
+    fn set_later_snapshot(&self, snapshot: Snapshot) {
+        let mut newest = self.snapshot.write().unwrap_or_else(PoisonError::into_inner);
+        if snapshot.state().end > newest.state().end {
+            *newest = Arc::new(snapshot);
         }
     }
 
-    /// Takes the writer lock, unless a turn holds it. Others hold it shortly, unless the store is away: then nothing is
-    /// returned either.
+    /// Takes the writer lock, unless a turn holds it or is waited for. Others hold it shortly, unless the store is away:
+    /// then nothing is returned either.
     async fn lock_unless_turn(&self) -> Option<WriteGuard> {
         if let Some(writer) = self.try_lock_writer() {
             return Some(writer);
         }
-        let mut is_turn_held = self.is_turn_held.subscribe();
+        let mut lock_use = self.lock_use.subscribe();
         let held = async {
-            let held = std::pin::pin!(is_turn_held.wait_for(|it| *it));
+            let held = std::pin::pin!(lock_use.wait_for(|it| *it != LockUse::Brief));
             select(held, self.shared.ports.time.sleep(SETTLE)).await;
         };
         let (lock, held) = (Arc::clone(&self.writer).lock_owned(), held);
@@ -264,14 +291,14 @@ impl LiveThread {
         }
     }
 
-    /// Notes whether a turn holds the lock.
-    pub(crate) fn note_turn(&self, is_held: bool) {
-        self.is_turn_held.send_replace(is_held);
+    /// Notes what the lock is used for.
+    pub(crate) fn note_use(&self, lock_use: LockUse) {
+        self.lock_use.send_replace(lock_use);
     }
 
-    /// Notes something else for a while.
-    fn note_briefly(&self, is_held: bool) -> BriefNote<'_> {
-        BriefNote { live: self, before: self.is_turn_held.send_replace(is_held) }
+    /// Notes another use for a while.
+    fn note_briefly(&self, lock_use: LockUse) -> BriefUse<'_> {
+        BriefUse { live: self, before: self.lock_use.send_replace(lock_use) }
     }
 
     /// Takes the writer lock if it is free.
@@ -330,8 +357,7 @@ impl LiveThread {
         backoff: &mut Backoff,
         err: StoreError,
     ) -> Result<(), SessionError> {
-        // The turn of another process is waited for here, but readers need not wait for it.
-        let _elsewhere = matches!(err, StoreError::Held { .. }).then(|| self.note_briefly(true));
+        let _waits = matches!(err, StoreError::Held { .. }).then(|| self.note_briefly(LockUse::Waits));
         match err {
             StoreError::Conflict { .. } => {}
             StoreError::Fenced { .. } => writer.fence = None,
@@ -400,7 +426,7 @@ impl LiveThread {
             ..Append::new(Some(snapshot.state().end), items, guard)
         };
         writer.is_stale = true;
-        let _on_its_way = self.note_briefly(false);
+        let _on_its_way = self.note_briefly(LockUse::Brief);
         let Shared { store, ports, .. } = &*self.shared;
         let appended = append_surely(&**store, &*ports.time, &self.key, append).await;
         writer.is_stale = matches!(appended, Err(StoreError::Unavailable { .. }));

@@ -9,7 +9,7 @@ use futures::future::{Either, select};
 use super::Thread;
 use super::outcome::{self, TurnOutcome};
 use crate::config::Policy;
-use crate::live::{Backoff, LiveThread, WriteGuard};
+use crate::live::{Backoff, LiveThread, LockUse, WriteGuard};
 use crate::log::draft::{Draft, closing};
 use crate::store::{Fence, Guard, UnfinishedText};
 use crate::view::{NewArchive, View, archive_draft};
@@ -81,7 +81,7 @@ pub struct RunningTurn {
 
 impl Drop for RunningTurn {
     fn drop(&mut self) {
-        self.live.note_turn(false);
+        self.live.note_use(LockUse::Brief);
     }
 }
 
@@ -165,7 +165,7 @@ impl RunningTurn {
         let items = self.live.shared.counted(self.within(items)).into_iter().chain([ended]);
         let draft = items.map(|it| (self.turn, it)).collect();
         // Others may see the end before the lock is free.
-        self.live.note_turn(false);
+        self.live.note_use(LockUse::Brief);
         self.put(Guard::Release { fence: self.fence }, draft).await
     }
 
@@ -312,7 +312,7 @@ fn running(live: &Arc<LiveThread>, writer: WriteGuard) -> Result<RunningTurn, Se
     // The item with which it began or was resumed is in the commit that was just written.
     let n_behind = snapshot.state().end.0.saturating_sub(snapshot.state().started.0);
     let began = writer.number.saturating_sub(n_behind);
-    live.note_turn(true);
+    live.note_use(LockUse::Turn);
     Ok(RunningTurn { live: Arc::clone(live), writer, turn, fence, began })
 }
 

@@ -9,10 +9,10 @@ use contexture_message::Message;
 use contexture_session::conformance::{Interference, Layered, Operation};
 use contexture_session::{
     Begun, MemoryStore, Policy, Ports, RunningTurn, SessionConfig, SessionError, SessionStart, Sessions,
-    StoreFuture, Thread, Time, TurnConfig,
+    Store, StoreFuture, Thread, Time, TurnConfig,
 };
 use futures::executor::block_on;
-use futures::future::{BoxFuture, join3, poll_fn};
+use futures::future::{BoxFuture, Either, join3, poll_fn, select};
 
 use crate::threads::{Counting, Ticking, words};
 
@@ -56,11 +56,22 @@ impl Time for Endless {
     }
 }
 
-fn main_thread() -> Thread {
+/// The sessions of two processes over one store.
+fn processes() -> [Sessions; 2] {
     let time = Arc::new(Endless::default());
-    let store = Layered { store: Arc::new(MemoryStore::new(time.clone())), interference: Hesitant };
-    let ports = Ports { time, names: Arc::new(Counting::default()), counter: Arc::new(words) };
-    let sessions = Sessions::new(Arc::new(store), ports, SessionConfig::default());
+    let store: Arc<dyn Store> =
+        Arc::new(Layered { store: Arc::new(MemoryStore::new(time.clone())), interference: Hesitant });
+    ["a", "b"].map(|it| {
+        let names = Arc::new(Counting::named(it));
+        let ports = Ports { time: time.clone(), names, counter: Arc::new(words) };
+        // The clock moves a second with every look.
+        let config = SessionConfig { lease: Duration::from_secs(3600), ..SessionConfig::default() };
+        Sessions::new(Arc::clone(&store), ports, config)
+    })
+}
+
+fn main_thread() -> Thread {
+    let [sessions, _] = processes();
     block_on(sessions.create(SessionStart::default())).unwrap().main().clone()
 }
 
@@ -98,4 +109,21 @@ fn a_turn_is_rejected_while_another_runs_and_appends() {
     assert_eq!(seen.unwrap().state().end, appended.unwrap());
     drop(turn);
     assert!(block_on(begun(&main)).is_ok());
+}
+
+#[test]
+fn a_reader_sees_the_end_of_a_turn_of_another_process_that_a_writer_waits_for() {
+    let [ours, theirs] = processes();
+    let session = block_on(theirs.create(SessionStart::default())).unwrap();
+    let main = block_on(ours.open(session.id())).unwrap().main().clone();
+    let turn = block_on(begun(session.main())).unwrap();
+    let waits = Box::pin(main.add_message(Message::user("next")));
+    let reads = Box::pin(async {
+        let during = main.refresh().await.unwrap();
+        turn.complete(vec![]).await.unwrap();
+        (during, main.refresh().await.unwrap())
+    });
+    let Either::Right(((during, after), _)) = block_on(select(waits, reads)) else { panic!("it waits") };
+    assert!(during.state().open.is_some());
+    assert!(after.state().open.is_none(), "{:?}", after.state());
 }
