@@ -24,6 +24,12 @@ const NUMBER: &str = "\
 
 const END: &str = "SELECT numbered FROM {schema}.logs WHERE tenant = $1 AND thread = $2";
 
+/// The main thread has the name of its session. The newest items may have been deleted.
+const HAS_NEWER: &str = "\
+    SELECT numbered > $3 AND EXISTS (SELECT 1 FROM {schema}.commits
+        WHERE tenant = $1 AND session = $2 AND number > $3 - $4::bigint AND number + count - 1 > $3)
+    FROM {schema}.logs WHERE tenant = $1 AND thread = $2";
+
 impl Database {
     pub(crate) async fn feed(
         &self,
@@ -55,13 +61,22 @@ impl Database {
     }
 
     pub(crate) async fn feed_end(&self, session: &SessionKey) -> Result<u64, StoreError> {
-        Ok(self.feed_end_of(session).await?.unwrap_or(0))
+        let (tenant, main) = (session.tenant.as_str(), session.session.as_str());
+        Ok(self.select(END, &[&tenant, &main], |row| Ok(number(row, 0)?)).await?.pop().unwrap_or(0))
     }
 
-    /// Returns the number of a session's newest item; nothing if there is no such session.
-    pub(crate) async fn feed_end_of(&self, session: &SessionKey) -> Result<Option<u64>, StoreError> {
+    /// Returns whether a session has items after a number; nothing if there is no such session.
+    pub(crate) async fn has_newer(
+        &self,
+        session: &SessionKey,
+        after: u64,
+    ) -> Result<Option<bool>, StoreError> {
         let (tenant, main) = (session.tenant.as_str(), session.session.as_str());
-        Ok(self.select(END, &[&tenant, &main], |row| Ok(number(row, 0)?)).await?.pop())
+        let (after, most_items) = (to_sql(after), MAX_ITEMS as i64);
+        Ok(self
+            .select(HAS_NEWER, &[&tenant, &main, &after, &most_items], |row| Ok(row.try_get(0)?))
+            .await?
+            .pop())
     }
 
     pub(crate) async fn number_at(&self, key: &ThreadKey, seq: Seq) -> Result<Option<u64>, StoreError> {

@@ -133,10 +133,11 @@ impl Log for PostgresStore {
 
     fn feed_changed(&self, session: SessionKey, after: u64) -> StoreFuture<'_, Arc<[FeedItem]>> {
         let (inner, key) = (Arc::clone(&self.inner), session.clone());
-        let end = as_task(inner.runtime.clone(), async move { inner.database.feed_end_of(&key).await });
+        let has_newer =
+            as_task(inner.runtime.clone(), async move { inner.database.has_newer(&key, after).await });
         let Inner { notices, database, .. } = &*self.inner;
         Box::pin(async move {
-            notices.feed_changed(&database.config, &session, after, end).await?;
+            notices.feed_changed(&database.config, &session, has_newer).await?;
             Ok(Arc::default())
         })
     }

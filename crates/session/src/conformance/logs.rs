@@ -162,6 +162,29 @@ pub async fn a_session_wakes_who_waits(open: Open) {
     assert!(matches!(missing, Err(StoreError::NotFound { what: "session", .. })), "{missing:?}");
 }
 
+/// Whoever waits for a session whose newest items were deleted waits for the next ones.
+pub async fn deleted_items_wake_nobody(open: Open) {
+    let it = bare(&open).await;
+    let end = it.store.feed_end(it.session.clone()).await.expect("the store answers");
+    let run = run(&it, None).await.expect("a run");
+    it.store.append(run.clone(), records(&["x", "y"], Timestamp(5))).await.expect("an append");
+    assert!(it.store.delete_log(run).await.expect("the store answers"));
+    let waits = || it.store.feed_changed(it.session.clone(), end);
+    let quiet = async {
+        // The deletion may wake it once more.
+        while tokio::time::timeout(Duration::from_millis(200), waits()).await.is_ok() {}
+    };
+    tokio::time::timeout(Duration::from_secs(20), quiet).await.expect("it waits");
+    let next = async {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        it.store.append(it.key.clone(), records(&["z"], Timestamp(6))).await.expect("an append");
+    };
+    let (woken, ()) = tokio::join!(tokio::time::timeout(Duration::from_secs(20), waits()), next);
+    woken.expect("in time").expect("the store answers");
+    let feed = it.store.feed(it.session.clone(), end, 10).await.expect("the store answers");
+    assert_eq!(feed.len(), 1, "{feed:?}");
+}
+
 /// Items that a waiter is handed are the ones that it would read.
 pub async fn a_waiter_is_handed_what_it_would_read(open: Open) {
     let it = bare(&open).await;

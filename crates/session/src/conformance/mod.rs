@@ -55,8 +55,8 @@ pub use life::{
 };
 pub use logs::{
     a_session_wakes_who_waits, a_waiter_is_handed_what_it_would_read, an_append_lands_once,
-    items_are_numbered, journals_are_pruned, runs_are_no_threads, saved_text_is_replaced,
-    start_keys_are_unique, who_needs_a_writer_is_due,
+    deleted_items_wake_nobody, items_are_numbered, journals_are_pruned, runs_are_no_threads,
+    saved_text_is_replaced, start_keys_are_unique, who_needs_a_writer_is_due,
 };
 pub use once::{a_lost_turn_is_resumed, a_scratch_thread_leaves_no_trace, what_is_done_once_is_done_once};
 pub use search::{
@@ -100,7 +100,7 @@ macro_rules! store_conformance {
             archives_of_others_are_seen, archives_read_the_same_everywhere, copies_keep_archives,
             rewritten_items_are_gone,
             a_session_wakes_who_waits, a_waiter_is_handed_what_it_would_read, an_append_lands_once,
-            items_are_numbered, journals_are_pruned,
+            deleted_items_wake_nobody, items_are_numbered, journals_are_pruned,
             runs_are_no_threads, saved_text_is_replaced, start_keys_are_unique, who_needs_a_writer_is_due
         );
     };

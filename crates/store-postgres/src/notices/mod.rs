@@ -44,19 +44,17 @@ impl Notices {
         self.has_outgoing.notify_one();
     }
 
-    /// Waits until a session has an item with a higher number than `after`, or something else happened in it. `end`
-    /// looks up the number of its newest item.
+    /// Waits until something happened in a session, unless `has_newer` finds newer items than its caller knows.
     pub(crate) async fn feed_changed(
         &self,
         config: &PostgresConfig,
         session: &SessionKey,
-        after: u64,
-        end: impl Future<Output = Result<Option<u64>, StoreError>>,
+        has_newer: impl Future<Output = Result<Option<bool>, StoreError>>,
     ) -> Result<(), StoreError> {
         let waiter = self.waiters.wait(Topic::new(session));
         // Before looking: what is appended in between is not missed.
         let woken = waiter.woken();
-        if end.await?.ok_or_else(|| StoreError::no_session(&session.session))? <= after {
+        if !has_newer.await?.ok_or_else(|| StoreError::no_session(&session.session))? {
             // Without a wake it is looked again after a while.
             let is_listening = self.is_listening.load(Ordering::Acquire);
             let patience = if is_listening { config.recheck } else { config.poll };
