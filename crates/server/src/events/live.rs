@@ -30,7 +30,8 @@ struct LiveSession {
 
 impl LiveSession {
     fn is_used(&self) -> bool {
-        !self.answers.is_empty() || Arc::strong_count(&self.grown) > 1
+        let has_run_followers = || self.unlogged.as_ref().is_some_and(|it| it.receiver_count() > 0);
+        !self.answers.is_empty() || Arc::strong_count(&self.grown) > 1 || has_run_followers()
     }
 }
 
