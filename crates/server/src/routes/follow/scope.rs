@@ -94,14 +94,16 @@ pub(in crate::routes) struct TurnScope {
     approvals: Vec<ApprovalRequest>,
     /// What is told once the turn is over here: its end, and approvals with what follows them. The log has it before: its
     /// client would come back too early, or without a token.
-    held_back: Vec<(Option<Cursor>, TurnNo, Event)>,
+    held_back: Vec<(Cursor, TurnNo, Event)>,
+    /// What is told last, if the log has no end of the turn.
+    failure: Option<Event>,
 }
 
 impl TurnScope {
     /// Returns a turn that does not run here.
     pub(in crate::routes) fn new(turn_key: TurnKey, ends_after: u64, is_settled: bool) -> Self {
-        let (outcome, guard, approvals, held_back) = Default::default();
-        Self { turn_key, ends_after, is_settled, outcome, guard, approvals, held_back }
+        let (outcome, guard, approvals, held_back, failure) = Default::default();
+        Self { turn_key, ends_after, is_settled, outcome, guard, approvals, held_back, failure }
     }
 
     /// Notes that the turn runs here.
@@ -129,7 +131,7 @@ impl TurnScope {
                 let known = self.approvals.iter().find(|it| it.id == approval.id);
                 approval.token = known.map(|it| it.token.clone()).unwrap_or_default();
             }
-            turn_frame(frames, id.as_ref(), &self.turn_key.thread, turn, event);
+            turn_frame(frames, Some(&id), &self.turn_key.thread, turn, event);
         }
     }
 }
@@ -150,8 +152,7 @@ impl Scope for TurnScope {
             Ok(Ok(outcome)) => self.approvals = outcome.approvals,
             // The log has no end of the turn.
             Ok(Err(err @ AgentError::Unrecorded(_))) => {
-                let event = Event::Error { code: err.code().into(), message: err.to_string() };
-                self.held_back.push((None, self.turn_key.turn, event));
+                self.failure = Some(Event::Error { code: err.code().into(), message: err.to_string() });
             }
             Ok(Err(_)) | Err(_) => {}
         }
@@ -161,6 +162,10 @@ impl Scope for TurnScope {
     fn ended(&mut self, frames: &mut String) -> bool {
         if self.is_settled {
             self.release(frames);
+            let TurnKey { thread, turn } = &self.turn_key;
+            if let Some(event) = self.failure.take() {
+                turn_frame(frames, None, thread, *turn, event);
+            }
             self.guard.take().map(DropGuard::disarm);
         }
         self.is_settled
@@ -174,7 +179,7 @@ impl Scope for TurnScope {
         let is_last = matches!(event, Event::TurnEnd { .. }) && told.id.number > self.ends_after;
         let is_early =
             is_last || !self.held_back.is_empty() || matches!(event, Event::ApprovalRequired { .. });
-        self.held_back.push((Some(told.id), turn, event));
+        self.held_back.push((told.id, turn, event));
         if self.outcome.is_some() && is_early {
             return false;
         }
