@@ -65,7 +65,11 @@ pub(crate) async fn decide(
     let not_waiting = || {
         Problem::new(ErrorCode::ApprovalNotWaiting, format!("nothing waits for approval `{}`", shown(&id)))
     };
-    let (loaded, prompt) = waiting_prompt(&access, &thread, &turn).await.map_err(|_| not_waiting())?;
+    let waiting = waiting_prompt(&access, &thread, &turn).await;
+    let (loaded, prompt) = waiting.map_err(|problem| match problem.code() {
+        ErrorCode::TurnNotSuspended => not_waiting(),
+        _ => problem,
+    })?;
     let verdict = match request.verdict {
         ApprovalVerdict::Approve => Verdict::Approve,
         ApprovalVerdict::Deny => Verdict::Deny { reason: request.reason },
