@@ -86,7 +86,9 @@ async fn the_same_question_with_another_key_is_another_request() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_completion_that_failed_fails_again() {
     let ground = Ground::memory();
-    let (model, [voice]) = puppet();
+    // Nothing runs twice, or it would say this.
+    let (model, [voice, spare]) = puppet();
+    spare.done(vec![Part::text("Again.")]);
     let scene = instance(&ground, &model).await;
     let stops = async {
         voice.say("Half of");
@@ -101,6 +103,32 @@ async fn a_completion_that_failed_fails_again() {
     assert_ne!(first.0, 200, "{first:?}");
     assert_ne!(again.0, 200, "{again:?}");
     assert_ne!(complete(&scene, true).await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_completion_whose_client_went_away_goes_on_only_with_a_key() {
+    let ground = Ground::memory();
+    let (model, [kept, stopped, next]) = puppet();
+    let scene = instance(&ground, &model).await;
+    let send = async |session: &str, header: (&str, &str)| {
+        let body = json!({
+            "model": "chat", "stream": true, "messages": [{"role": "user", "content": "hi"}],
+        });
+        let request = scene.post("/v1/chat/completions", body).header("x-contexture-session", session);
+        request.header(header.0, header.1).send().await.unwrap()
+    };
+    let (key, retry) = (("idempotency-key", "k"), ("x-stainless-retry-count", "1"));
+    for (session, voice) in [("with-key", &kept), ("without", &stopped)] {
+        let header = if session == "with-key" { key } else { ("x-stainless-retry-count", "0") };
+        let (mut answer, ()) = tokio::join!(send(session, header), async { voice.say("Half") });
+        assert!(answer.chunk().await.unwrap().is_some());
+    }
+    kept.done(vec![Part::text("Half and half.")]);
+    next.done(vec![Part::text("Another.")]);
+    let answer = send("with-key", key).await.text().await.unwrap();
+    assert!(answer.contains("Half and half."), "{answer}");
+    let answer = send("without", retry).await.text().await.unwrap();
+    assert!(answer.contains("Another."), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

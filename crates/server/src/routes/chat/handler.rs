@@ -10,9 +10,9 @@ use contexture_agent::{AnswerRequest, Ended, Run, RunRequest, RunSpec};
 use contexture_compose::{GuardrailSide, Prompt, PromptBuilder, Schema, SchemaValidator};
 use contexture_history::{TurnNo, TurnStatus};
 use contexture_message::ErrorCode;
-use contexture_session::{Session, SessionId, SessionStart, Thread};
+use contexture_session::{Head, Session, SessionId, SessionStart, Thread};
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::answer::{CompletionMeta, CompletionResult, StreamedText, replayed};
 use super::documents::{ChatCompletion, ChatCompletionFrame, ChatCompletionRequest};
@@ -42,7 +42,7 @@ const BARE: &str = "chat-completions";
 /// `model` is a prompt's id or `provider/model`. The session is named by the header `x-contexture-session`, by
 /// `metadata.contexture_session` or `metadata.session`, or by `user`; the server then keeps the conversation, and a
 /// client that sends its whole history each time stores nothing twice. Without one nothing is kept. A client that
-/// goes away stops the turn.
+/// goes away stops the turn, unless its request has an idempotency key: then the answer is there when it asks again.
 #[utoipa::path(
     post, path = "/v1/chat/completions", operation_id = "complete_chat", tag = "chat", request_body = ChatCompletionRequest,
     params(("x-contexture-session" = Option<String>, Header, description = "The session that keeps the conversation.", max_length = 200, nullable = false), Retryable),
@@ -69,9 +69,8 @@ pub(crate) async fn complete(
         rewrites: prompt.definition().guardrails.iter().any(|it| it.on == GuardrailSide::Input),
     };
     let (mut thread, mut step) = locate(&session, &client_history, hints).await?;
-    if let ChatStep::Replay(turn) = step
-        && wait_until_over(&access, &thread, turn).await?
-    {
+    if let ChatStep::Replay(turn) = step {
+        wait_until_over(&access, &thread, turn).await?;
         // Its first client may have gone away, which stops it: then this one begins another.
         (thread, step) = locate(&session, &client_history, hints).await?;
     }
@@ -80,7 +79,8 @@ pub(crate) async fn complete(
         created: access.time.now().0 / 1000,
         model: request.model.clone(),
     };
-    let reply = Reply { meta, session: key.clone(), thread, request };
+    let is_stopped_by_client = key.is_none() || idempotency.is_none();
+    let reply = Reply { meta, session: key.clone(), thread, request, is_stopped_by_client };
     let (Reply { thread, request, .. }, agent, prompt) = (&reply, &loaded.agent, &prompt);
     let begin: Box<dyn FnOnce(CancellationToken) -> Run + Send> = match step {
         ChatStep::Replay(turn) => return reply.replay(&access, turn).await,
@@ -192,18 +192,17 @@ async fn instruct(thread: &Thread, request: &ChatRequest) -> Result<(), Problem>
     Ok(())
 }
 
-/// Waits for the end of a turn. Returns whether it still ran.
-async fn wait_until_over(app: &App, thread: &Thread, turn: TurnNo) -> Result<bool, Problem> {
+/// Waits for the end of a turn.
+async fn wait_until_over(app: &App, thread: &Thread, turn: TurnNo) -> Result<(), Problem> {
     let (store, session) = (thread.store(), thread.key().session());
-    // Before the look at the turn: if it still runs then, it ends after this number.
+    // Before the look at the log: if the turn still runs there, it ends after this number.
     let after = store.feed_end(session.clone()).await?;
-    let open = thread.refresh().await?.state().open;
-    let runs = open.is_some_and(|it| it.turn == turn && it.status == TurnStatus::InFlight);
-    if runs {
+    let open = Head::existing(&**store, thread.key()).await?.state.open;
+    if open.is_some_and(|it| it.turn == turn && it.status == TurnStatus::InFlight) {
         let scope = TurnScope::new(TurnKey { thread: thread.id().clone(), turn }, after, false);
         Follow::over(app, store, session, Cursor::at(after), scope).await?.drain().await;
     }
-    Ok(runs)
+    Ok(())
 }
 
 /// The context of a response besides the turn.
@@ -212,10 +211,12 @@ struct Reply {
     session: Option<SessionId>,
     thread: Thread,
     request: ChatRequest,
+    /// Whether a client that goes away stops the turn.
+    is_stopped_by_client: bool,
 }
 
 impl Reply {
-    /// Answers with a turn whose events come after a number of its session. A client that goes away stops it.
+    /// Answers with a turn whose events come after a number of its session.
     async fn send(
         self,
         app: &App,
@@ -223,11 +224,11 @@ impl Reply {
         after: u64,
         defers_text: bool,
     ) -> Result<Response, Problem> {
-        let guard = handle.cancel.clone().drop_guard();
+        let guard = self.is_stopped_by_client.then(|| handle.cancel.clone().drop_guard());
         let chunks = self.chunks(defers_text);
         let Ok(turn_key) = (&mut handle.turn_key).await else {
             let outcome = handle.outcome().await?;
-            guard.disarm();
+            guard.map(DropGuard::disarm);
             if outcome.ended == Ended::Replayed {
                 return self.replay(app, outcome.turn).await;
             }

@@ -9,13 +9,14 @@
 //!    loaded part of the thread is used up. So a client may leave out its oldest messages, and a thread may be
 //!    compacted.
 //! 3. If it ends at the end of the thread, the new part continues the thread, or answers the calls that it waits for.
-//! 4. If it ends earlier, something was edited or requested again: the thread branches there. A request that is marked
+//! 4. A request with the idempotency key of a turn is the request of that turn, whatever became of it.
+//! 5. If it ends earlier, something was edited or requested again: the thread branches there. A request that is marked
 //!    as a retry gets the turn it had before, or still has.
-//! 5. A list without an assistant message is all new to a client that sends only what is new, and the beginning for
+//! 6. A list without an assistant message is all new to a client that sends only what is new, and the beginning for
 //!    one that is known to send everything.
-//! 6. Results are never left out: those of a list that has nothing else belong to the calls that wait, and a result
+//! 7. Results are never left out: those of a list that has nothing else belong to the calls that wait, and a result
 //!    that nothing waits for, and that is not stored, is unexpected.
-//! 7. Turns that failed or were stopped may be known in part: a client received less than was generated, or dropped
+//! 8. Turns that failed or were stopped may be known in part: a client received less than was generated, or dropped
 //!    all of it.
 //!
 //! Nothing is read or written here.
@@ -146,6 +147,10 @@ impl Recognised {
 
 /// Matches a client's list with a thread.
 pub(crate) fn recognise(stored: &StoredThread, list: &ClientHistory, hints: Hints<'_>) -> Recognised {
+    let keyed = hints.key.filter(|_| list.results.is_empty()).and_then(|it| stored.keys.get(it));
+    if let Some(turn) = keyed {
+        return Recognised::Retried(*turn);
+    }
     let stored_tokens = stored.tokens_known_to(&list.calls());
     let align = Align { stored, stored_tokens: &stored_tokens, list, hints };
     match (list.is_only_user(), list.results.is_empty()) {
@@ -174,13 +179,11 @@ struct Align<'a> {
 }
 
 impl Align<'_> {
-    /// Whether the request may be the one that a turn answers. The keys of results are not recorded.
-    fn is_retry_of(&self, turn: TurnNo) -> bool {
+    /// Whether the request may be one that a turn answers.
+    fn is_retry(&self) -> bool {
         match self.hints.key {
-            Some(key) if self.list.results.is_empty() => {
-                self.stored.keys.get(&turn).is_some_and(|it| it == key)
-            }
-            Some(_) => true,
+            // A turn was not found by it. The keys of results are not recorded.
+            Some(_) => !self.list.results.is_empty(),
             None => self.hints.is_retry,
         }
     }
@@ -196,7 +199,7 @@ impl Align<'_> {
         let ClientHistory { results, user, .. } = self.list;
         let is_known = results.iter().all(|it| self.stored.answered.contains(&it.0));
         let is_again = user.is_empty() && !results.is_empty() && is_known && self.stored.resumed_at.is_some();
-        (is_again && has_outcome(status) && self.is_retry_of(newest)).then_some(Recognised::Retried(newest))
+        (is_again && has_outcome(status) && self.is_retry()).then_some(Recognised::Retried(newest))
     }
 
     /// Matches results at the end of a thread; `is_stored` tells which calls may already have their results.
@@ -225,8 +228,7 @@ impl Align<'_> {
         let is_user = |it: &StoredToken| matches!(it.token, HistoryToken::User(_));
         let newest = self.stored_tokens.iter().rposition(is_user).unwrap_or(0);
         // A client that sends only new messages may repeat itself; two turns do not reveal yet whether it does.
-        let is_retry = self.stored_tokens.get(newest).is_some_and(|it| self.is_retry_of(it.turn));
-        let is_again = (is_retry || n_turns <= 2) && self.says_again(newest);
+        let is_again = (self.is_retry() || n_turns <= 2) && self.says_again(newest);
         if is_again { self.behind(newest) } else { next_message(false) }
     }
 
@@ -271,7 +273,7 @@ impl Align<'_> {
         let in_turn = before.filter(|it| it.turn == next.turn).map(|it| it.after);
         let is_last = self.is_newest(next.turn) && self.stored.resumed_at == in_turn;
         let has_outcome = has_outcome(self.stored.status(next.turn));
-        if self.is_retry_of(next.turn) && is_last && has_outcome && self.says_again(position) {
+        if self.is_retry() && is_last && has_outcome && self.says_again(position) {
             return Recognised::Retried(next.turn);
         }
         match self.rest_after_broken(next) {

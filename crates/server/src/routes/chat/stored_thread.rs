@@ -74,8 +74,8 @@ pub(crate) struct StoredThread {
     tokens: Vec<StoredToken>,
     /// The statuses of the turns, in order.
     pub(crate) turns: Vec<(TurnNo, TurnStatus)>,
-    /// The idempotency keys of the turns that began with one.
-    pub(crate) keys: BTreeMap<TurnNo, String>,
+    /// The turns that began with an idempotency key.
+    pub(crate) keys: BTreeMap<String, TurnNo>,
     /// Whether the thread has nothing older than this.
     pub(crate) is_whole: bool,
     /// Calls that wait for the client.
@@ -107,7 +107,7 @@ impl StoredThread {
         match &item.body {
             Body::Change(Change::TurnBegan { key, .. }) => {
                 set(TurnStatus::InFlight);
-                self.keys.extend(key.clone().map(|it| (turn, it)));
+                self.keys.extend(key.clone().map(|it| (it, turn)));
                 self.resumed_at = None;
             }
             Body::Change(Change::TurnResumed) => {

@@ -28,8 +28,13 @@ pub(super) struct CompletionScope {
 }
 
 impl CompletionScope {
-    pub(super) fn new(turn_key: TurnKey, handle: TurnHandle, guard: DropGuard, chunks: ChunkWriter) -> Self {
-        Self { turn_key, handle, guard: Some(guard), chunks, outcome: None }
+    pub(super) fn new(
+        turn_key: TurnKey,
+        handle: TurnHandle,
+        guard: Option<DropGuard>,
+        chunks: ChunkWriter,
+    ) -> Self {
+        Self { turn_key, handle, guard, chunks, outcome: None }
     }
 
     /// Whether anything was written.
