@@ -7,37 +7,57 @@ use super::turn::{self, Begun, TurnConfig};
 use super::{Thread, isolated_name};
 use crate::config::Policy;
 use crate::search::ranges_of;
+use crate::store::codec::blob_hash;
 use crate::store::{ForkPoint, Head, LogState, NewLog, pages};
-use crate::{SessionError, SessionKey, State, ThreadKey};
+use crate::{SessionError, SessionKey, State, StoreError, ThreadId, ThreadKey};
 
 impl Thread {
     /// Begins a turn on the thread, or on a copy of it. A key may have begun a turn on either before.
     pub(super) async fn begin_or_fork(&self, config: TurnConfig) -> Result<Begun, SessionError> {
-        let queued = TurnConfig { policy: Policy::Queue, ..config.clone() };
-        if let Some(key) = &config.key {
-            let mut places = vec![self.clone()];
-            places.extend(self.copies().await?);
-            for place in places {
-                if place.outcome(key).await?.is_some() {
-                    return turn::begin_here(&place.live, &queued).await;
-                }
-            }
-        }
-        match turn::begin_here(&self.live, &config).await {
-            Err(SessionError::TurnInProgress { .. }) => {
-                let copy = self.fork_before_running().await?;
-                turn::begin_here(&copy.live, &queued).await
-            }
-            done => done,
-        }
+        let key = config.key.as_deref();
+        let place = match self.place_of(key).await? {
+            Some(place) => place,
+            None => match turn::begin_here(&self.live, &config).await {
+                // The turn that runs may have begun with the key in this moment.
+                Err(SessionError::TurnInProgress { .. }) => match self.place_of(key).await? {
+                    Some(place) => place,
+                    None => self.fork_before_running(key).await?,
+                },
+                done => return done,
+            },
+        };
+        turn::begin_here(&place.live, &TurnConfig { policy: Policy::Queue, ..config }).await
     }
 
-    /// Copies the thread as it was before the turn that is running.
-    pub(crate) async fn fork_before_running(&self) -> Result<Thread, SessionError> {
+    /// Returns the thread or the copy of it on which a key began a turn, or is about to.
+    async fn place_of(&self, key: Option<&str>) -> Result<Option<Thread>, SessionError> {
+        let Some(key) = key else { return Ok(None) };
+        if self.outcome(key).await?.is_some() {
+            return Ok(Some(self.clone()));
+        }
+        let own_copy = isolated_name(&self.id().session(), &copy_name(self.id(), key))?;
+        for copy in self.copies().await? {
+            if *copy.id() == own_copy || copy.outcome(key).await?.is_some() {
+                return Ok(Some(copy));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Copies the thread as it was before the turn that is running. All requests with one key get one copy.
+    async fn fork_before_running(&self, key: Option<&str>) -> Result<Thread, SessionError> {
         let head = self.head().await?;
         let before = head.state.open.map(|it| Seq(it.began.0.saturating_sub(1)));
-        let name = self.live.shared.ports.names.next();
-        self.fork_at(head, before, None, name).await
+        let name = key.map(|it| copy_name(self.id(), it));
+        let name = name.unwrap_or_else(|| self.live.shared.ports.names.next());
+        let thread = isolated_name(&head.info.session, &name)?;
+        match self.fork_at(head, before, None, name).await {
+            Err(SessionError::Store(StoreError::Exists { .. })) if key.is_some() => {
+                let key = ThreadKey { tenant: self.live.key.tenant.clone(), thread };
+                Ok(Thread::of(self.live.shared.live_now(key).await?))
+            }
+            copied => copied,
+        }
     }
 
     /// Lists the threads that are copies of this one.
@@ -102,6 +122,12 @@ impl Thread {
         }
         Ok(state)
     }
+}
+
+/// Returns the name of the copy of a thread that a key makes.
+fn copy_name(thread: &ThreadId, key: &str) -> String {
+    let hash = blob_hash(&format!("{thread}\n{key}"));
+    format!("copy-{}", hash.chars().take(32).collect::<String>())
 }
 
 /// Returns the position up to which a thread is copied: its end, unless another one is given.
