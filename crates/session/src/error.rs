@@ -32,7 +32,8 @@ pub enum SessionError {
         /// How many may wait.
         queue: usize,
     },
-    /// The idempotency key of a turn was used for something else: it added items without beginning a turn.
+    /// The idempotency key was used for something else: one that began a turn adds no items, and one that added items
+    /// begins no turn.
     #[error("the idempotency key `{key}` was used for another request on thread `{thread}`")]
     KeyUsed {
         /// The thread's id.
@@ -48,7 +49,7 @@ pub enum SessionError {
         /// The turn's number.
         turn: TurnNo,
     },
-    /// The turn can't be resumed: the thread has a newer turn or a new history.
+    /// The turn can't be resumed or continued from: the thread has a newer turn or a new history.
     #[error("thread `{thread}` has moved past turn {turn}")]
     TurnSuperseded {
         /// The thread's id.

@@ -4,12 +4,13 @@
 //! process used the key in between, the log has grown, the append is refused, and the key is looked up again. So the
 //! items are written once, even if two processes race or the reply to a successful write is lost.
 
-use contexture_history::{Body, Change, TurnStatus};
+use contexture_history::{Body, Change, Seq, TurnStatus};
 use contexture_message::Message;
 
 use super::Thread;
 use crate::log::draft::{Draft, begins, closing, draft_items, ended};
 use crate::log::notes::taken;
+use crate::store::Span;
 use crate::{NewItem, SessionError, State, ids};
 
 impl Thread {
@@ -44,7 +45,8 @@ impl Thread {
     }
 
     /// Appends items as [`add`](Thread::add) does, unless the key was used before; returns whether they were written
-    /// now. Unlike [`add_once`](Thread::add_once), items without a user message join the newest turn.
+    /// now. Unlike [`add_once`](Thread::add_once), items without a user message join the newest turn, and a key that
+    /// began a turn is [`SessionError::KeyUsed`].
     pub async fn add_items_once(&self, key: &str, items: Vec<NewItem>) -> Result<bool, SessionError> {
         let items = self.live.shared.counted(items);
         let drafted = |state: &State| {
@@ -53,7 +55,25 @@ impl Thread {
             draft.push((turn, taken(key)));
             Ok(draft)
         };
-        self.once(key, drafted).await
+        let is_new = self.once(key, drafted).await?;
+        if !is_new {
+            self.check_key_of_items(key).await?;
+        }
+        Ok(is_new)
+    }
+
+    /// Refuses a key that began a turn.
+    async fn check_key_of_items(&self, key: &str) -> Result<(), SessionError> {
+        let (store, log) = (self.store(), self.key());
+        let Some(keyed) = store.turn_with_key(log.clone(), key.to_owned()).await? else { return Ok(()) };
+        let span = Span::After { seq: Seq(keyed.began.0.saturating_sub(1)), max: 1 };
+        let first = store.read(log.clone(), span).await?;
+        match first.first().map(|it| &it.body) {
+            Some(Body::Change(Change::TurnBegan { .. })) => {
+                Err(SessionError::KeyUsed { thread: self.id().to_string(), key: key.to_owned() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Appends the items that `draft` makes from the newest state, together with the key, unless the key was used
