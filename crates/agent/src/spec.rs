@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use contexture_compose::{InlineBlock, Scope};
-use contexture_history::Visibility;
+use contexture_history::{TurnNo, Visibility};
 use contexture_message::{Message, Settings, ToolDefinition, ToolOutput};
 use contexture_session::{NewItem, Policy};
 use schemars::JsonSchema;
@@ -191,6 +191,8 @@ pub struct RunRequest {
     pub resume: Option<ResumePolicy>,
     /// What to do if a turn is already running on the thread.
     pub policy: Policy,
+    /// Runs only if this is still the thread's newest turn when the turn begins.
+    pub after: Option<TurnNo>,
     /// Stops the run when cancelled.
     pub cancel: CancellationToken,
 }

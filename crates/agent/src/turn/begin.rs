@@ -42,6 +42,7 @@ pub(super) async fn begin(
         key,
         resume,
         policy,
+        after,
         cancel,
     } = request;
     spec.check()?;
@@ -108,7 +109,7 @@ pub(super) async fn begin(
     let before_user = aged.into_iter().chain(caps).chain(loaded).chain(events);
     let items: Vec<NewItem> = before_user.chain(opening).chain(warnings).collect();
     let (n_items, author) = (items.len() as u64, resolver.spec.scope.user.clone());
-    let config = TurnConfig { key, resume: resume.is_some(), policy, items, visibility, author };
+    let config = TurnConfig { key, resume: resume.is_some(), policy, after, items, visibility, author };
     let turn = match (begun(&thread, config, &cancel).await?, recovery) {
         // Another process began the turn in the meantime and was lost.
         (Begun::Resumed(turn), Some(recovery)) => {

@@ -13,7 +13,7 @@ use crate::live::{Backoff, LiveThread, LockUse, WriteGuard};
 use crate::log::draft::{Draft, closing};
 use crate::store::{Fence, Guard, UnfinishedText};
 use crate::view::{NewArchive, View, archive_draft};
-use crate::{NewItem, SessionError, Snapshot, State, StoreError};
+use crate::{NewItem, SessionError, Snapshot, State, StoreError, ThreadId};
 
 /// How a turn begins.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,9 @@ pub struct TurnConfig {
     pub resume: bool,
     /// What to do when a turn is already running.
     pub policy: Policy,
+    /// Begin only if this is still the thread's newest turn, for a request that depends on what was read up to there;
+    /// otherwise [`SessionError::TurnSuperseded`].
+    pub after: Option<TurnNo>,
     /// The first items: the user's message and its envelopes.
     pub items: Vec<NewItem>,
     /// Which views include what the turn says. One that is not part of the history is read by the model while it is
@@ -278,7 +281,7 @@ pub(super) async fn begin_here(live: &Arc<LiveThread>, config: &TurnConfig) -> R
                 continue;
             }
             None => {
-                let draft = |state: &State| Ok(start_draft(state, config));
+                let draft = |state: &State| start_draft(state, config, &live.key.thread);
                 (live.append_next(&mut writer, acquire(live), draft).await, Begun::Running)
             }
         };
@@ -295,13 +298,16 @@ fn acquire(live: &LiveThread) -> Guard {
     Guard::Acquire { owner: Arc::clone(&live.shared.owner), ttl: live.shared.config.lease }
 }
 
-fn start_draft(state: &State, config: &TurnConfig) -> Draft {
+fn start_draft(state: &State, config: &TurnConfig, thread: &ThreadId) -> Result<Draft, SessionError> {
+    if let Some(turn) = config.after.filter(|it| *it != state.turn) {
+        return Err(SessionError::TurnSuperseded { thread: thread.to_string(), turn });
+    }
     let turn = state.turn.next();
     let (key, visibility) = (config.key.clone(), config.visibility);
     let mut began = NewItem::of(Body::Change(Change::TurnBegan { key, visibility }));
     began.author.clone_from(&config.author);
     let own = [began].into_iter().chain(config.items.iter().cloned());
-    closing(state).into_iter().chain(own.map(|it| (turn, it))).collect()
+    Ok(closing(state).into_iter().chain(own.map(|it| (turn, it))).collect())
 }
 
 fn running(live: &Arc<LiveThread>, writer: WriteGuard) -> Result<RunningTurn, SessionError> {

@@ -127,3 +127,24 @@ fn a_reader_sees_the_end_of_a_turn_of_another_process_that_a_writer_waits_for() 
     assert!(during.state().open.is_some());
     assert!(after.state().open.is_none(), "{:?}", after.state());
 }
+
+#[test]
+fn a_turn_begins_only_after_the_turn_that_its_request_knows() {
+    let [ours, theirs] = processes();
+    let session = block_on(ours.create(SessionStart::default())).unwrap();
+    let main = session.main();
+    let elsewhere = block_on(theirs.open(session.id())).unwrap().main().clone();
+    let after = main.get().state().turn;
+    let begin = |thread: &Thread| {
+        let thread = thread.clone();
+        async move { thread.begin(TurnConfig { after: Some(after), ..TurnConfig::default() }).await }
+    };
+    let Ok(Begun::Running(turn)) = block_on(begin(&elsewhere)) else { panic!("it begins") };
+    let late = Box::pin(begin(main));
+    let ends = Box::pin(async { turn.complete(vec![]).await.unwrap() });
+    // It waits for the turn that runs, and begins none.
+    let Either::Right((_, late)) = block_on(select(late, ends)) else { panic!("it waits") };
+    drop(late);
+    assert_eq!(block_on(begin(main)).unwrap_err().code(), "turn_superseded");
+    assert_eq!(block_on(main.refresh()).unwrap().state().turn, after.next());
+}
