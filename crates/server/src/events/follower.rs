@@ -177,10 +177,14 @@ impl Follower {
     }
 
     fn taken_back(&mut self, thread: &ThreadId, turn: TurnNo) -> Told {
+        let began = self.cursor.answers.keys().find(|it| self.threads.get(it) == Some(thread)).copied();
         self.forget(thread);
+        let mut id = self.cursor.clone();
+        // Without it, the id would be that of an earlier event.
+        id.answers.extend(began.map(|it| (it, Offsets::default())));
         let reason = "the answer was not recorded".to_owned();
         let what = What::Turn(turn, Event::AttemptDiscarded { reason });
-        Told { id: self.cursor.clone(), thread: thread.clone(), what }
+        Told { id, thread: thread.clone(), what }
     }
 
     /// Returns the events of an item that were not told, without what was told of their texts.

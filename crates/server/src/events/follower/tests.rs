@@ -242,6 +242,7 @@ impl Connection {
         for told in told {
             self.client.hear(&told);
             let id = told.id.to_string().parse().unwrap();
+            assert!(self.heard.iter().all(|it| it.0 != id), "{id} is told twice");
             self.heard.push((id, self.client.clone()));
         }
     }
