@@ -95,9 +95,7 @@ impl RunningTurns {
         begin: impl FnOnce(CancellationToken) -> Run,
     ) -> Result<TurnHandle, Problem> {
         if self.tasks.is_closed() {
-            let problem =
-                Problem::new(ErrorCode::ShuttingDown, "the server is stopping and accepts no more turns");
-            return Err(problem.retry_after(1));
+            return Err(Problem::shutting_down());
         }
         let cancel = self.tasks.stop.child_token();
         let (started_sender, turn_key) = oneshot::channel();

@@ -146,6 +146,12 @@ impl Problem {
         Self::new(ErrorCode::NotFound, format!("there is no {what} `{name}`"))
     }
 
+    /// Returns the problem for a turn that the server does not begin any more.
+    pub(crate) fn shutting_down() -> Self {
+        let detail = "the server is stopping and accepts no more turns";
+        Self::new(ErrorCode::ShuttingDown, detail).retry_after(1)
+    }
+
     /// Returns a problem with a field of the body.
     pub(crate) fn in_body(at: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(ErrorCode::BodyInvalid, detail).at(at)

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use contexture_message::Part;
+use contexture_message::{Part, ToolCall};
 use serde_json::{Value, json};
 
-use crate::puppet::puppet;
+use crate::puppet::{Voice, puppet};
 use crate::resuming::{begin, instance, to_end};
 use crate::scene::{Ground, Scene, json_of};
 
@@ -159,4 +159,129 @@ async fn a_turn_that_ran_on_a_copy_is_told_from_there_again() {
     }
     voice.done(vec![Part::text("Main.")]);
     to_end(&mut main, 1).await;
+}
+
+/// Runs a call of the client's tool up to its results.
+async fn until_results(scene: &Scene, voice: &Voice) -> Value {
+    let call = ToolCall { id: "c1".to_owned(), name: "see".to_owned(), arguments: json!({}) };
+    voice.done(vec![Part::ToolCall(call)]);
+    let tool = json!({"type": "function", "function": {"name": "see", "parameters": {"type": "object"}}});
+    let mut body = json!({
+        "model": "chat", "tools": [tool], "messages": [{"role": "user", "content": "Look."}],
+    });
+    let (status, answer) = chat(scene, &body, None).await;
+    assert_eq!(status, 200, "{answer}");
+    let said = answer["choices"][0]["message"].clone();
+    let results = [said, json!({"role": "tool", "tool_call_id": "c1", "content": "a hill"})];
+    body["messages"].as_array_mut().unwrap().extend(results);
+    body
+}
+
+async fn chat(scene: &Scene, body: &Value, key: Option<&str>) -> (u16, Value) {
+    let request = scene.post("/v1/chat/completions", body.clone()).header("x-contexture-session", "demo");
+    let request = key.into_iter().fold(request, |it, key| it.header("idempotency-key", key));
+    json_of(request.send().await.unwrap()).await
+}
+
+/// Returns what each thread says, and the number of its turns.
+async fn threads(scene: &Scene) -> Vec<(u64, String)> {
+    let (_, session) = json_of(scene.get("/v1/sessions/demo").send().await.unwrap()).await;
+    let mut all = Vec::new();
+    for thread in session["threads"].as_array().unwrap() {
+        let path = format!("/v1/sessions/demo/items?view=history&thread={}", thread["id"].as_str().unwrap());
+        let (_, items) = json_of(scene.get(&path).send().await.unwrap()).await;
+        let messages = items["items"].as_array().unwrap().iter().flat_map(|it| it["messages"].as_array());
+        let texts: Vec<&str> = messages.flatten().filter_map(|it| it["content"].as_str()).collect();
+        all.push((thread["turns"].as_u64().unwrap(), texts.join(" ")));
+    }
+    all.sort();
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_that_come_again_while_their_turn_runs_never_run_a_turn_of_nothing() {
+    let ground = Ground::memory();
+    let (model, [call, answer, branch]) = puppet();
+    let (one, two) = (instance(&ground, &model).await, instance(&ground, &model).await);
+    let body = until_results(&one, &call).await;
+    branch.done(vec![Part::text("From a branch.")]);
+    let second = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let ends = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            answer.done(vec![Part::text("A hill.")]);
+        };
+        tokio::join!(chat(&two, &body, None), ends).0
+    };
+    let (first, second) = tokio::join!(chat(&one, &body, None), second);
+    assert_eq!((first.0, second.0), (200, 200), "{first:?} {second:?}");
+    assert_eq!(second.1["choices"][0]["message"]["content"], "From a branch.");
+    let said = threads(&one).await;
+    assert_eq!(said, [(1, "Look. A hill.".to_owned()), (1, "Look. From a branch.".to_owned())]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_with_a_key_that_come_twice_at_once_have_one_answer() {
+    let ground = Ground::memory();
+    let (model, [call, answer]) = puppet();
+    let (one, two) = (instance(&ground, &model).await, instance(&ground, &model).await);
+    let body = until_results(&one, &call).await;
+    answer.done(vec![Part::text("A hill.")]);
+    let key = Some("r");
+    let all = tokio::join!(chat(&one, &body, key), chat(&two, &body, key), chat(&one, &body, key));
+    for (status, answer) in [all.0, all.1, all.2] {
+        assert_eq!((status, answer["choices"][0]["message"]["content"].as_str()), (200, Some("A hill.")));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_question_twice_at_once_is_never_twice_on_one_thread() {
+    let ground = Ground::memory();
+    let (model, [first, second]) = puppet();
+    let (one, two) = (instance(&ground, &model).await, instance(&ground, &model).await);
+    first.done(vec![Part::text("One.")]);
+    second.done(vec![Part::text("Two.")]);
+    let body = json!({"model": "chat", "messages": [{"role": "user", "content": "hi"}]});
+    let (a, b) = tokio::join!(chat(&one, &body, None), chat(&two, &body, None));
+    assert_eq!((a.0, b.0), (200, 200), "{a:?} {b:?}");
+    assert_eq!(threads(&one).await, [(1, "hi One.".to_owned()), (1, "hi Two.".to_owned())]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_is_made_once_for_a_key() {
+    let ground = Ground::memory();
+    let (model, [voice, of_copy]) = puppet();
+    let (one, two) = (instance(&ground, &model).await, instance(&ground, &model).await);
+    one.session("demo").await;
+    let mut main = begin(&one, json!({"user": "What is on the main thread?"})).await;
+    of_copy.done(vec![Part::text("A copy.")]);
+    let send = async |scene: &Scene| {
+        let request = scene.post("/v1/sessions/demo/turns", json!({"user": "hi", "policy": "fork"}));
+        json_of(request.header("idempotency-key", "f").send().await.unwrap()).await
+    };
+    let all = tokio::join!(send(&one), send(&two), send(&one), send(&two));
+    let answers = [all.0, all.1, all.2, all.3];
+    for (status, answer) in &answers {
+        assert_eq!((*status, answer["text"].as_str()), (200, Some("A copy.")), "{answer}");
+        assert_eq!(answer["thread"], answers[0].1["thread"]);
+    }
+    voice.done(vec![Part::text("Main.")]);
+    to_end(&mut main, 1).await;
+    assert_eq!(threads(&one).await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_of_a_turn_adds_no_messages() {
+    let ground = Ground::memory();
+    let (model, [voice]) = puppet();
+    let scene = instance(&ground, &model).await;
+    scene.session("demo").await;
+    voice.done(vec![Part::text("Hello.")]);
+    let key = ("idempotency-key", "k");
+    let turn = scene.post("/v1/sessions/demo/turns", json!({"user": "hi"})).header(key.0, key.1);
+    assert_eq!(turn.send().await.unwrap().status(), 200);
+    let messages = json!({"messages": [{"role": "user", "content": "By the way."}]});
+    let add = scene.post("/v1/threads/demo/messages", messages).header(key.0, key.1);
+    let (status, problem) = json_of(add.send().await.unwrap()).await;
+    assert_eq!((status, problem["code"].as_str()), (409, Some("idempotency_key_used")), "{problem}");
 }

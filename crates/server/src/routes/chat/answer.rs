@@ -127,16 +127,35 @@ fn stop(outcome: &Outcome) -> StopReason {
     }
 }
 
-/// Returns the answer to the newest request of a turn that is over: everything after the last results that its client
-/// sent. One that failed has no answer.
-pub(crate) async fn replayed(thread: &Thread, turn: TurnNo) -> Result<CompletionResult, Problem> {
-    let items = items_of(thread, turn).await?;
+/// A request of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TurnPart {
+    /// The one that began it.
+    First,
+    /// The one that brought the last results.
+    Last,
+}
+
+/// Returns the answer to a request of a turn, once that part of the turn is over. One that failed has no answer.
+pub(crate) async fn replayed(
+    thread: &Thread,
+    turn: TurnNo,
+    part: TurnPart,
+) -> Result<CompletionResult, Problem> {
+    let mut items = items_of(thread, turn).await?;
     if items.is_empty() {
         return Err(Problem::not_found("turn", &turn.to_string()));
     }
+    let is_resumed = |it: &Item| matches!(&it.body, Body::Change(Change::TurnResumed));
+    let begins_at = match part {
+        TurnPart::First => {
+            items.truncate(items.iter().position(is_resumed).unwrap_or(items.len()));
+            0
+        }
+        TurnPart::Last => items.iter().rposition(is_resumed).unwrap_or(0),
+    };
     items.iter().rev().find_map(|it| has_answer(&it.body)).transpose()?;
-    let resumed = items.iter().rposition(|it| matches!(&it.body, Body::Change(Change::TurnResumed)));
-    let messages = items[resumed.unwrap_or(0)..].iter().filter_map(|it| it.body.as_message());
+    let messages = items[begins_at..].iter().filter_map(|it| it.body.as_message());
     let text = messages.filter(|it| it.role == Role::Assistant).map(|it| it.joined_text()).collect();
     let streamed = StreamedText { text, ..StreamedText::default() };
     let calls = waiting_calls(&items);

@@ -6,15 +6,15 @@ use axum::Json;
 use axum::body::Body as ResponseBody;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use contexture_agent::{AnswerRequest, Ended, Run, RunRequest, RunSpec};
+use contexture_agent::{Agent, AnswerRequest, Ended, Run, RunRequest, RunSpec};
 use contexture_compose::{GuardrailSide, Prompt, PromptBuilder, Schema, SchemaValidator};
 use contexture_history::{TurnNo, TurnStatus};
-use contexture_message::ErrorCode;
+use contexture_message::{ErrorCode, Message, ToolOutput};
 use contexture_session::{Head, Session, SessionId, SessionStart, Thread};
 use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::answer::{CompletionMeta, CompletionResult, StreamedText, replayed};
+use super::answer::{CompletionMeta, CompletionResult, StreamedText, TurnPart, replayed};
 use super::documents::{ChatCompletion, ChatCompletionFrame, ChatCompletionRequest};
 use super::errors::{ChatRefused, no_model};
 use super::locate::{ChatStep, locate};
@@ -32,7 +32,7 @@ use crate::routes::follow::{Follow, TurnScope};
 use crate::routes::prompts::unkept_sessions;
 use crate::routes::turn_shapes::input;
 use crate::routes::turns::idempotency_key;
-use crate::running_turns::{TurnHandle, TurnKey};
+use crate::running_turns::TurnKey;
 
 /// The prompt behind `provider/model`: it is empty.
 const BARE: &str = "chat-completions";
@@ -68,50 +68,103 @@ pub(crate) async fn complete(
         key: idempotency.as_deref(),
         rewrites: prompt.definition().guardrails.iter().any(|it| it.on == GuardrailSide::Input),
     };
-    let (mut thread, mut step) = locate(&session, &client_history, hints).await?;
-    if let ChatStep::Replay(turn) = step {
-        wait_until_over(&access, &thread, turn).await?;
-        // Its first client may have gone away, which stops it: then this one begins another.
-        (thread, step) = locate(&session, &client_history, hints).await?;
-    }
     let meta = CompletionMeta {
         id: format!("chatcmpl-{}", access.names.next()),
         created: access.time.now().0 / 1000,
         model: request.model.clone(),
     };
-    let is_stopped_by_client = key.is_none() || idempotency.is_none();
-    let reply = Reply { meta, session: key.clone(), thread, request, is_stopped_by_client };
-    let (Reply { thread, request, .. }, agent, prompt) = (&reply, &loaded.agent, &prompt);
-    let begin: Box<dyn FnOnce(CancellationToken) -> Run + Send> = match step {
-        ChatStep::Replay(turn) => return reply.replay(&access, turn).await,
-        ChatStep::Run(user) => {
-            instruct(thread, request).await?;
-            let spec = RunSpec {
-                input: input(request.input.clone()),
-                scope: access.scope(key.as_ref(), request.user.clone()),
-                model,
-                settings: request.settings.clone(),
-                client_tools: request.tools.clone(),
-                ..RunSpec::default()
-            };
-            let run = RunRequest { spec, user, key: idempotency, ..RunRequest::default() };
-            Box::new(move |cancel| agent.run(prompt, thread, RunRequest { cancel, ..run }))
-        }
-        ChatStep::Answer(results) => {
-            let answer = AnswerRequest {
-                results,
-                client_tools: Some(request.tools.clone()),
-                model,
-                settings: Some(request.settings.clone()),
-                ..AnswerRequest::default()
-            };
-            Box::new(move |cancel| agent.answer(prompt, thread, AnswerRequest { cancel, ..answer }))
-        }
+    let spec = RunSpec {
+        input: input(request.input.clone()),
+        scope: access.scope(key.as_ref(), request.user.clone()),
+        model,
+        settings: request.settings.clone(),
+        client_tools: request.tools.clone(),
+        ..RunSpec::default()
     };
-    let after = thread.store().feed_end(thread.key().session()).await?;
-    let handle = access.running_turns.start(thread, begin)?;
-    let defers_text = prompt.definition().output.is_some();
-    reply.send(&access, handle, after, defers_text).await
+    let reply = Reply {
+        app: &access,
+        meta,
+        session: key.as_ref(),
+        request: &request,
+        part: if client_history.results.is_empty() { TurnPart::First } else { TurnPart::Last },
+        is_stopped_by_client: key.is_none() || idempotency.is_none(),
+        defers_text: prompt.definition().output.is_some(),
+    };
+    let asked = Asked { agent: &loaded.agent, prompt: &prompt, spec, key: idempotency.as_deref() };
+    let mut is_first_answer = true;
+    loop {
+        let (thread, step) = settle(&access, &session, &client_history, hints).await?;
+        let (begin, may_be_late) = match step {
+            ChatStep::Replay(turn) | ChatStep::Wait(turn) => return reply.replay(&thread, turn).await,
+            ChatStep::Run { user, after } => {
+                instruct(&thread, &request).await?;
+                (asked.run(&thread, user, after), true)
+            }
+            ChatStep::Answer(results) => {
+                (asked.answer(&thread, results), std::mem::take(&mut is_first_answer))
+            }
+        };
+        match reply.run(&thread, begin).await {
+            // Another request was faster: this one means something else now.
+            Err(problem) if may_be_late && is_late(&problem) => {}
+            done => return done,
+        }
+    }
+}
+
+/// Begins a turn, or continues one.
+type Begin<'a> = Box<dyn FnOnce(CancellationToken) -> Run + Send + 'a>;
+
+/// What a turn of a request runs with.
+struct Asked<'a> {
+    agent: &'a Agent,
+    prompt: &'a Prompt,
+    spec: RunSpec,
+    key: Option<&'a str>,
+}
+
+impl Asked<'_> {
+    fn run<'a>(&'a self, thread: &'a Thread, user: Option<Message>, after: TurnNo) -> Begin<'a> {
+        let (key, spec) = (self.key.map(str::to_owned), self.spec.clone());
+        let run = RunRequest { spec, user, key, after: Some(after), ..RunRequest::default() };
+        Box::new(move |cancel| self.agent.run(self.prompt, thread, RunRequest { cancel, ..run }))
+    }
+
+    fn answer<'a>(&'a self, thread: &'a Thread, results: Vec<(String, ToolOutput)>) -> Begin<'a> {
+        let RunSpec { model, settings, client_tools, .. } = self.spec.clone();
+        let (client_tools, settings) = (Some(client_tools), Some(settings));
+        let answer = AnswerRequest { results, client_tools, model, settings, ..AnswerRequest::default() };
+        Box::new(move |cancel| self.agent.answer(self.prompt, thread, AnswerRequest { cancel, ..answer }))
+    }
+}
+
+/// Finds the place of a request, after the turn that runs there.
+async fn settle(
+    app: &App,
+    session: &Session,
+    client_history: &ClientHistory,
+    hints: Hints<'_>,
+) -> Result<(Thread, ChatStep), Problem> {
+    let mut waited_for = None;
+    loop {
+        let (thread, step) = locate(session, client_history, hints).await?;
+        match step {
+            // A turn elsewhere is not waited for.
+            ChatStep::Wait(_) if app.stop.is_cancelled() => return Err(Problem::shutting_down()),
+            ChatStep::Wait(turn) => wait_until_over(app, &thread, turn).await?,
+            // Its first client may have gone away, which stops it: then this one begins another.
+            ChatStep::Replay(turn) if waited_for != Some(turn) => {
+                wait_until_over(app, &thread, turn).await?;
+                waited_for = Some(turn);
+            }
+            _ => return Ok((thread, step)),
+        }
+    }
+}
+
+/// Whether a turn did not begin because of a request that came in between.
+fn is_late(problem: &Problem) -> bool {
+    matches!(problem.code(), ErrorCode::TurnSuperseded | ErrorCode::ToolResultUnexpected)
 }
 
 /// Does the same as [`named`]. A schema from the client is compiled on a separate thread.
@@ -206,38 +259,42 @@ async fn wait_until_over(app: &App, thread: &Thread, turn: TurnNo) -> Result<(),
 }
 
 /// The context of a response besides the turn.
-struct Reply {
+struct Reply<'a> {
+    app: &'a App,
     meta: CompletionMeta,
-    session: Option<SessionId>,
-    thread: Thread,
-    request: ChatRequest,
+    session: Option<&'a SessionId>,
+    request: &'a ChatRequest,
+    /// Which request of its turn it is.
+    part: TurnPart,
     /// Whether a client that goes away stops the turn.
     is_stopped_by_client: bool,
+    /// Whether text waits for the end.
+    defers_text: bool,
 }
 
-impl Reply {
-    /// Answers with a turn whose events come after a number of its session.
-    async fn send(
-        self,
-        app: &App,
-        mut handle: TurnHandle,
-        after: u64,
-        defers_text: bool,
+impl Reply<'_> {
+    /// Runs a turn and answers with it.
+    async fn run(
+        &self,
+        thread: &Thread,
+        begin: impl FnOnce(CancellationToken) -> Run,
     ) -> Result<Response, Problem> {
+        let (store, session) = (thread.store(), thread.key().session());
+        let after = store.feed_end(session.clone()).await?;
+        let mut handle = self.app.running_turns.start(thread, begin)?;
         let guard = self.is_stopped_by_client.then(|| handle.cancel.clone().drop_guard());
-        let chunks = self.chunks(defers_text);
+        let chunks = self.chunks(self.defers_text);
         let Ok(turn_key) = (&mut handle.turn_key).await else {
             let outcome = handle.outcome().await?;
             guard.map(DropGuard::disarm);
             if outcome.ended == Ended::Replayed {
-                return self.replay(app, outcome.turn).await;
+                return self.replay(thread, outcome.turn).await;
             }
             let result = CompletionResult::of(&outcome, StreamedText::default());
             return Ok(self.respond(&result, chunks, None));
         };
         let scope = CompletionScope::new(turn_key.clone(), handle, guard, chunks);
-        let (store, session) = (self.thread.store(), self.thread.key().session());
-        let mut follow = Follow::over(app, store, session, Cursor::at(after), scope).await?;
+        let mut follow = Follow::over(self.app, store, session, Cursor::at(after), scope).await?;
         // A failure before the first text has its own status code.
         follow.begin().await;
         if follow.scope.has_begun() {
@@ -248,16 +305,16 @@ impl Reply {
     }
 
     /// Answers with a turn that the same request had before, once it is over.
-    async fn replay(self, app: &App, turn: TurnNo) -> Result<Response, Problem> {
-        wait_until_over(app, &self.thread, turn).await?;
-        let result = replayed(&self.thread, turn).await?;
-        let turn_key = TurnKey { thread: self.thread.id().clone(), turn };
+    async fn replay(&self, thread: &Thread, turn: TurnNo) -> Result<Response, Problem> {
+        wait_until_over(self.app, thread, turn).await?;
+        let result = replayed(thread, turn, self.part).await?;
+        let turn_key = TurnKey { thread: thread.id().clone(), turn };
         Ok(self.respond(&result, self.chunks(true), Some(turn_key)))
     }
 
     /// Returns what writes the answer. Only streams have text before the end.
     fn chunks(&self, defers_text: bool) -> ChunkWriter {
-        let ChatRequest { stream, include_usage, .. } = self.request;
+        let ChatRequest { stream, include_usage, .. } = *self.request;
         ChunkWriter::new(self.meta.clone(), include_usage, defers_text || !stream)
     }
 
@@ -280,7 +337,7 @@ impl Reply {
         // A turn outside a session has no thread or turn to look up.
         let turn_key = turn_key.filter(|_| self.session.is_some());
         let named = [
-            ("x-contexture-session", self.session.as_ref().map(ToString::to_string)),
+            ("x-contexture-session", self.session.map(ToString::to_string)),
             ("x-contexture-thread", turn_key.as_ref().map(|it| it.thread.to_string())),
             ("x-contexture-turn", turn_key.as_ref().map(|it| it.turn.to_string())),
         ];

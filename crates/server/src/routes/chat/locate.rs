@@ -4,7 +4,7 @@
 //! branch is a copy of the thread up to the place where it was left: nothing is lost, and nothing is stored twice in
 //! it.
 
-use contexture_history::{Item, Limit, TurnNo};
+use contexture_history::{Item, Limit, TurnNo, TurnStatus};
 use contexture_message::{ErrorCode, Message, Part, Role, ToolOutput, ToolResult};
 use contexture_session::{IsolatedStart, NewItem, Session, SessionError, Thread};
 use serde_json::json;
@@ -26,12 +26,14 @@ pub(super) const ITEMS: usize = 512;
 /// What to do on a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ChatStep {
-    /// Run a new turn.
-    Run(Option<Message>),
+    /// Run a new turn, if this is still the newest one.
+    Run { user: Option<Message>, after: TurnNo },
     /// Results for the turn that waits.
     Answer(Vec<(String, ToolOutput)>),
     /// Nothing: the request had this turn before.
     Replay(TurnNo),
+    /// Nothing yet: what the request means is known once this turn is over.
+    Wait(TurnNo),
 }
 
 /// Nothing waits for the result of this call: it would be lost.
@@ -44,15 +46,18 @@ fn unexpected(call: &str) -> Problem {
 struct Candidate {
     thread: Thread,
     stored: StoredThread,
+    /// The newest turn.
+    turn: TurnNo,
 }
 
 impl Candidate {
     async fn of(thread: Thread) -> Result<Self, SessionError> {
-        let reset = thread.refresh().await?.state().history_after;
+        let snapshot = thread.refresh().await?;
+        let (turn, reset) = (snapshot.state().turn, snapshot.state().history_after);
         let mut items = recent(&thread).await?;
         let is_whole = items.len() < ITEMS || items.first().is_some_and(|it| it.seq <= reset.next());
         items.retain(|it| it.seq > reset);
-        Ok(Self { stored: StoredThread::read(&items, is_whole), thread })
+        Ok(Self { stored: StoredThread::read(&items, is_whole), thread, turn })
     }
 
     /// Whether its client is known to send its whole history.
@@ -106,30 +111,36 @@ async fn threads(session: &Session) -> Result<Vec<Thread>, SessionError> {
 
 async fn apply_match(
     session: &Session,
-    (Candidate { thread, stored }, meaning): (Candidate, Recognised),
+    (candidate, meaning): (Candidate, Recognised),
     client_history: &ClientHistory,
     hints: Hints<'_>,
 ) -> Result<(Thread, ChatStep), Problem> {
     match meaning {
         Recognised::Branches { at: Some(at), .. } => {
-            let branch = Candidate::of(thread.fork(Some(at), Some(LABEL.to_owned())).await?).await?;
+            let branch =
+                Candidate::of(candidate.thread.fork(Some(at), Some(LABEL.to_owned())).await?).await?;
             let meaning = recognise(&branch.stored, client_history, hints);
             continue_thread(branch, meaning, client_history).await
         }
-        Recognised::Foreign if stored.is_empty() => import(thread, client_history).await,
+        Recognised::Foreign if candidate.stored.is_empty() => import(candidate, client_history).await,
         Recognised::Branches { at: None, .. } | Recognised::Foreign => {
             let start = IsolatedStart { label: Some(LABEL.to_owned()), ..IsolatedStart::default() };
-            import(session.create_isolated(start).await?, client_history).await
+            let thread = session.create_isolated(start).await?;
+            import(Candidate::of(thread).await?, client_history).await
         }
-        Recognised::Retried(turn) => Ok((thread, ChatStep::Replay(turn))),
-        Recognised::Continues { .. } | Recognised::Unexpected(_) => {
-            continue_thread(Candidate { thread, stored }, meaning, client_history).await
-        }
+        Recognised::Retried(turn) => Ok((candidate.thread, ChatStep::Replay(turn))),
+        Recognised::Continues { .. } | Recognised::Unexpected(_) => match candidate.stored.turns.last() {
+            Some((turn, TurnStatus::InFlight)) => {
+                let step = ChatStep::Wait(*turn);
+                Ok((candidate.thread, step))
+            }
+            _ => continue_thread(candidate, meaning, client_history).await,
+        },
     }
 }
 
 async fn continue_thread(
-    Candidate { thread, stored }: Candidate,
+    Candidate { thread, stored, turn: after }: Candidate,
     meaning: Recognised,
     client_history: &ClientHistory,
 ) -> Result<(Thread, ChatStep), Problem> {
@@ -143,14 +154,14 @@ async fn continue_thread(
             if let Some(message) = results_message(&results, name) {
                 thread.add_messages(vec![message]).await?;
             }
-            ChatStep::Run(user_message(user))
+            ChatStep::Run { user: user_message(user), after }
         }
         Recognised::Unexpected(call) => return Err(unexpected(&call)),
         // A copy ends where the list continues; in every other case the user's message is new there.
         Recognised::Branches { .. } | Recognised::Foreign | Recognised::Retried(_) => {
             match client_history.results.first() {
                 Some((call, _)) => return Err(unexpected(call)),
-                None => ChatStep::Run(user_message(client_history.user.clone())),
+                None => ChatStep::Run { user: user_message(client_history.user.clone()), after },
             }
         }
     };
@@ -158,7 +169,10 @@ async fn continue_thread(
 }
 
 /// Takes over a conversation that was held elsewhere.
-async fn import(thread: Thread, client_history: &ClientHistory) -> Result<(Thread, ChatStep), Problem> {
+async fn import(
+    Candidate { thread, turn: mut after, .. }: Candidate,
+    client_history: &ClientHistory,
+) -> Result<(Thread, ChatStep), Problem> {
     let ClientHistory { known, results, user, .. } = client_history;
     if let Some(call) = client_history.unmatched_result() {
         return Err(unexpected(call));
@@ -166,9 +180,9 @@ async fn import(thread: Thread, client_history: &ClientHistory) -> Result<(Threa
     let mut messages = known.clone();
     messages.extend(results_message(results, |id| called(known, id)));
     if !messages.is_empty() {
-        thread.add_messages(messages).await?;
+        after = thread.add_messages(messages).await?.state().turn;
     }
-    Ok((thread, ChatStep::Run(user_message(user.clone()))))
+    Ok((thread, ChatStep::Run { user: user_message(user.clone()), after }))
 }
 
 /// Returns a message with results, each with the name of its tool.

@@ -15,7 +15,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::answer::{CompletionResult, StreamedText, replayed};
+use super::answer::{CompletionResult, StreamedText, TurnPart, replayed};
 use super::errors::document;
 use super::locate::{ChatStep, locate, recent};
 use super::recognise::{ClientHistory, Hints};
@@ -80,9 +80,15 @@ impl ChatFixture {
         let (thread, step) = locate(&self.session, &client_history, hints).await.unwrap();
         let client_tools = vec![ToolDefinition::new("there", "Runs at the client.")];
         let mut run = match step {
-            ChatStep::Replay(turn) => return (thread.clone(), replayed(&thread, turn).await.unwrap()),
-            ChatStep::Run(user) => {
-                let request = RunRequest { user, ..RunRequest::default() }.client_tools(client_tools);
+            ChatStep::Replay(turn) => {
+                let is_first = client_history.results.is_empty();
+                let part = if is_first { TurnPart::First } else { TurnPart::Last };
+                return (thread.clone(), replayed(&thread, turn, part).await.unwrap());
+            }
+            ChatStep::Wait(turn) => panic!("turn {turn} runs"),
+            ChatStep::Run { user, after } => {
+                let request = RunRequest { user, after: Some(after), ..RunRequest::default() }
+                    .client_tools(client_tools);
                 self.agent.run(&self.prompt, &thread, request)
             }
             ChatStep::Answer(results) => {
