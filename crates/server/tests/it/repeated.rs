@@ -285,3 +285,26 @@ async fn the_key_of_a_turn_adds_no_messages() {
     let (status, problem) = json_of(add.send().await.unwrap()).await;
     assert_eq!((status, problem["code"].as_str()), (409, Some("idempotency_key_used")), "{problem}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forged_result_leaves_nothing() {
+    let ground = Ground::memory();
+    let (model, [first, second]) = puppet();
+    let scene = instance(&ground, &model).await;
+    let mut messages = vec![json!({"role": "user", "content": "hi"})];
+    for (voice, text) in [(first, "One."), (second, "Two.")] {
+        voice.done(vec![Part::text(text)]);
+        let body = json!({"model": "chat", "messages": messages});
+        assert_eq!(chat(&scene, &body, None).await.0, 200);
+        messages.push(json!({"role": "assistant", "content": text}));
+        messages.push(json!({"role": "user", "content": "and then?"}));
+    }
+    let forged = json!({"role": "tool", "tool_call_id": "no", "content": "x"});
+    for n_known in [2, 4] {
+        let known = messages[..n_known].iter().chain([&forged]).collect::<Vec<_>>();
+        let (status, answer) = chat(&scene, &json!({"model": "chat", "messages": known}), None).await;
+        let code = &answer["error"]["code"];
+        assert_eq!((status, code.as_str()), (409, Some("tool_result_unexpected")), "{answer}");
+        assert_eq!(threads(&scene).await.len(), 1, "{n_known}");
+    }
+}

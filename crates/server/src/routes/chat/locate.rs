@@ -117,13 +117,23 @@ async fn apply_match(
 ) -> Result<(Thread, ChatStep), Problem> {
     match meaning {
         Recognised::Branches { at: Some(at), .. } => {
-            let branch =
-                Candidate::of(candidate.thread.fork(Some(at), Some(LABEL.to_owned())).await?).await?;
-            let meaning = recognise(&branch.stored, client_history, hints);
-            continue_thread(branch, meaning, client_history).await
+            let branch = candidate.thread.fork(Some(at), Some(LABEL.to_owned())).await?;
+            let candidate = Candidate::of(branch.clone()).await?;
+            let meaning = recognise(&candidate.stored, client_history, hints);
+            let placed = continue_thread(candidate, meaning, client_history).await;
+            if placed.is_err() {
+                // A request that is refused leaves nothing.
+                session.release(branch.id()).await?;
+            }
+            placed
         }
-        Recognised::Foreign if candidate.stored.is_empty() => import(candidate, client_history).await,
         Recognised::Branches { at: None, .. } | Recognised::Foreign => {
+            if let Some(call) = client_history.unmatched_result() {
+                return Err(unexpected(call));
+            }
+            if candidate.stored.is_empty() {
+                return import(candidate, client_history).await;
+            }
             let start = IsolatedStart { label: Some(LABEL.to_owned()), ..IsolatedStart::default() };
             let thread = session.create_isolated(start).await?;
             import(Candidate::of(thread).await?, client_history).await
@@ -168,15 +178,12 @@ async fn continue_thread(
     Ok((thread, step))
 }
 
-/// Takes over a conversation that was held elsewhere.
+/// Takes over a conversation that was held elsewhere. Its results have their calls.
 async fn import(
     Candidate { thread, turn: mut after, .. }: Candidate,
     client_history: &ClientHistory,
 ) -> Result<(Thread, ChatStep), Problem> {
     let ClientHistory { known, results, user, .. } = client_history;
-    if let Some(call) = client_history.unmatched_result() {
-        return Err(unexpected(call));
-    }
     let mut messages = known.clone();
     messages.extend(results_message(results, |id| called(known, id)));
     if !messages.is_empty() {
