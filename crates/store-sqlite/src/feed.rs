@@ -18,14 +18,11 @@ pub(crate) const FEED: &str =
 /// How far a session is.
 pub(crate) const FEED_END: &str =
     "SELECT session, numbered FROM logs WHERE tenant = ?1 AND name = ?2 AND kind = 'main'";
-/// The main thread has the name of its session.
-pub(crate) const FEED_STATE: &str = "SELECT session, numbered,
+/// The main thread has the name of its session. The items that were numbered last may have been deleted.
+pub(crate) const FEED_STATE: &str = "SELECT session, coalesce((SELECT number + count - 1 FROM commits
+        WHERE session = logs.session AND number IS NOT NULL ORDER BY number DESC LIMIT 1), 0),
     (SELECT coalesce(sum(saves), 0) FROM unfinished WHERE session = logs.session) FROM logs
     WHERE tenant = ?1 AND name = ?2 AND kind = 'main'";
-
-/// Whether a session has items after a number: the newest ones may have been deleted.
-const HAS_NEWER: &str = "SELECT number + count - 1 > ?2 FROM commits
-    WHERE session = ?1 AND number IS NOT NULL ORDER BY number DESC LIMIT 1";
 
 /// The number of an item.
 pub(crate) const NUMBER_AT: &str = "SELECT number + ?3 - first FROM commits
@@ -40,21 +37,6 @@ pub(crate) fn feed_state(conn: &Connection, session: &SessionKey) -> rusqlite::R
     };
     let names = [session.tenant.as_str(), session.session.as_str()];
     conn.prepare_cached(FEED_STATE)?.query_row(names, found).optional()
-}
-
-/// Returns how far a session is, if it exists, and whether it has items after a number.
-pub(crate) fn newer_than(
-    conn: &Connection,
-    session: &SessionKey,
-    after: u64,
-) -> rusqlite::Result<Option<(FeedState, bool)>> {
-    let Some(state) = feed_state(conn, session)? else { return Ok(None) };
-    let has_newer = || {
-        let values = params![state.session, to_sql(after)];
-        conn.prepare_cached(HAS_NEWER)?.query_row(values, |row| row.get(0)).optional()
-    };
-    let is_behind = state.end > after && has_newer()?.unwrap_or(false);
-    Ok(Some((state, is_behind)))
 }
 
 /// Returns the row number of a session and the number of its newest item, if it exists.

@@ -223,9 +223,9 @@ impl Log for SqliteStore {
             // In the list before looking: what is written in between is not missed.
             let (seen, woken) = self.inner.waiters.wait(session.clone());
             let missing = StoreError::no_session(&session.session);
-            let query = move |conn: &Connection| Ok(feed::newer_than(conn, &session, after)?);
-            let (state, is_behind) = self.readers()?.ask(Size::Single, query).await?.ok_or(missing)?;
-            if is_behind {
+            let query = move |conn: &Connection| Ok(feed::feed_state(conn, &session)?);
+            let state = self.readers()?.ask(Size::Single, query).await?.ok_or(missing)?;
+            if state.end > after {
                 return Ok(Arc::default());
             }
             // Commits of other processes are compared with it. A waiter that was dropped is woken, with nothing.

@@ -146,10 +146,9 @@ impl Problem {
         Self::new(ErrorCode::NotFound, format!("there is no {what} `{name}`"))
     }
 
-    /// Returns the problem for a turn that the server does not begin any more.
+    /// Returns the problem for a turn or run that the server does not begin any more.
     pub(crate) fn shutting_down() -> Self {
-        let detail = "the server is stopping and accepts no more turns";
-        Self::new(ErrorCode::ShuttingDown, detail).retry_after(1)
+        Self::new(ErrorCode::ShuttingDown, "the server is stopping and begins nothing new").retry_after(1)
     }
 
     /// Returns a problem with a field of the body.

@@ -56,55 +56,38 @@ pub(crate) async fn follow(
 pub(super) struct StreamStart {
     /// Behind the event with this id, or (`None`) behind all that there are now.
     cursor: Option<Cursor>,
+    /// What the request is refused with if that is wrong.
+    code: ErrorCode,
     /// Where the request says so.
-    place: StartPlace,
-}
-
-#[derive(Clone, Copy)]
-enum StartPlace {
-    Header,
-    Query,
+    place: &'static str,
 }
 
 impl StreamStart {
     /// Reads the start from `Last-Event-ID`, or else from the query. Without any it is before all events.
     pub(super) fn read(headers: &HeaderMap, asked: Option<&str>) -> Result<Self, Problem> {
+        let parse = |text: &str, code, place| match text {
+            "latest" => Ok(Self { cursor: None, code, place }),
+            id => id.parse().map(|it| Self { cursor: Some(it), code, place }).map_err(|()| {
+                Problem::new(code, format!("`{}` is not the id of an event", shown(text))).at(place)
+            }),
+        };
         let header = headers.get("last-event-id").map(|it| it.to_str().unwrap_or("\u{fffd}"));
-        let header = header.filter(|it| !it.is_empty()).map(|it| StartPlace::Header.parse(it)).transpose()?;
+        let header = header.filter(|it| !it.is_empty());
+        let header = header.map(|it| parse(it, ErrorCode::HeaderInvalid, "Last-Event-ID")).transpose()?;
         // An invalid value is reported even where it would not be used.
         // In a query, a plus that was not encoded is read as a space.
-        let asked = asked.map(|it| StartPlace::Query.parse(&it.replace(' ', "+"))).transpose()?;
-        let before_all = Self { cursor: Some(Cursor::default()), place: StartPlace::Query };
-        Ok(header.or(asked).unwrap_or(before_all))
+        let asked = asked.unwrap_or("0").replace(' ', "+");
+        let asked = parse(&asked, ErrorCode::QueryInvalid, "after")?;
+        Ok(header.unwrap_or(asked))
     }
 
     /// Returns the id behind which the stream starts, or why it can't: `last` is the number of the newest item.
     pub(super) fn within(self, last: u64) -> Result<Cursor, Problem> {
         let cursor = self.cursor.unwrap_or_else(|| Cursor::at(last));
-        match cursor.number <= last {
-            true => Ok(cursor),
-            false => {
-                let text = format!("there is no event {}: the newest is {last}", cursor.number);
-                Err(self.place.problem(text))
-            }
+        if cursor.number <= last {
+            return Ok(cursor);
         }
-    }
-}
-
-impl StartPlace {
-    fn parse(self, text: &str) -> Result<StreamStart, Problem> {
-        let cursor = match text {
-            "latest" => Ok(None),
-            id => id.parse().map(Some),
-        };
-        let invalid = |()| self.problem(format!("`{}` is not the id of an event", shown(text)));
-        Ok(StreamStart { cursor: cursor.map_err(invalid)?, place: self })
-    }
-
-    fn problem(self, text: String) -> Problem {
-        match self {
-            StartPlace::Header => Problem::new(ErrorCode::HeaderInvalid, text).at("Last-Event-ID"),
-            StartPlace::Query => Problem::new(ErrorCode::QueryInvalid, text).at("after"),
-        }
+        let text = format!("there is no event {}: the newest is {last}", cursor.number);
+        Err(Problem::new(self.code, text).at(self.place))
     }
 }

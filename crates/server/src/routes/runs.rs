@@ -66,8 +66,7 @@ pub(crate) async fn start(
     let (key, as_events) = (idempotency_key(&headers)?, wants_events(&headers)?);
     let flow = access.loaded().flow(&id)?;
     if access.drivers.tasks.is_closed() {
-        let text = "the server stops and begins no more runs";
-        return Err(Problem::new(ErrorCode::ShuttingDown, text).retry_after(1));
+        return Err(Problem::shutting_down());
     }
     let session = new.session.map(SessionId::parse).transpose()?;
     let runs = access.flow_runs();

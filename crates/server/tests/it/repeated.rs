@@ -161,7 +161,7 @@ async fn a_turn_that_ran_on_a_copy_is_told_from_there_again() {
     to_end(&mut main, 1).await;
 }
 
-/// Runs a call of the client's tool up to its results.
+/// Runs a call of the client's tool up to its results; the key is `first`.
 async fn until_results(scene: &Scene, voice: &Voice) -> Value {
     let call = ToolCall { id: "c1".to_owned(), name: "see".to_owned(), arguments: json!({}) };
     voice.done(vec![Part::ToolCall(call)]);
@@ -169,7 +169,7 @@ async fn until_results(scene: &Scene, voice: &Voice) -> Value {
     let mut body = json!({
         "model": "chat", "tools": [tool], "messages": [{"role": "user", "content": "Look."}],
     });
-    let (status, answer) = chat(scene, &body, None).await;
+    let (status, answer) = chat(scene, &body, Some("first")).await;
     assert_eq!(status, 200, "{answer}");
     let said = answer["choices"][0]["message"].clone();
     let results = [said, json!({"role": "tool", "tool_call_id": "c1", "content": "a hill"})];
@@ -307,4 +307,66 @@ async fn a_forged_result_leaves_nothing() {
         assert_eq!((status, code.as_str()), (409, Some("tool_result_unexpected")), "{answer}");
         assert_eq!(threads(&scene).await.len(), 1, "{n_known}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_and_words_with_a_key_run_once() {
+    let ground = Ground::memory();
+    let (model, [call, answer, spare]) = puppet();
+    let scene = instance(&ground, &model).await;
+    let mut body = until_results(&scene, &call).await;
+    body["messages"].as_array_mut().unwrap().push(json!({"role": "user", "content": "And a lake?"}));
+    answer.done(vec![Part::text("No lake.")]);
+    spare.done(vec![Part::text("It ran again.")]);
+    for _ in 0..2 {
+        let (status, answer) = chat(&scene, &body, Some("k")).await;
+        assert_eq!((status, answer["choices"][0]["message"]["content"].as_str()), (200, Some("No lake.")));
+    }
+    // The first request still has its own answer, although its turn was left.
+    body["messages"].as_array_mut().unwrap().truncate(1);
+    let (_, first) = chat(&scene, &body, Some("first")).await;
+    assert_eq!(first["choices"][0]["finish_reason"], "tool_calls", "{first}");
+    assert_eq!(threads(&scene).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edited_request_with_a_key_that_comes_twice_at_once_branches_once() {
+    let ground = Ground::memory();
+    let (model, [first, second, edited]) = puppet();
+    let (one, two) = (instance(&ground, &model).await, instance(&ground, &model).await);
+    let mut messages = vec![json!({"role": "user", "content": "hi"})];
+    for (voice, text) in [(first, "One."), (second, "Two.")] {
+        voice.done(vec![Part::text(text)]);
+        assert_eq!(chat(&one, &json!({"model": "chat", "messages": messages}), None).await.0, 200);
+        messages.push(json!({"role": "assistant", "content": text}));
+        messages.push(json!({"role": "user", "content": "and then?"}));
+    }
+    edited.done(vec![Part::text("Edited.")]);
+    messages.truncate(2);
+    messages.push(json!({"role": "user", "content": "Or else?"}));
+    let body = json!({"model": "chat", "messages": messages});
+    let (a, b) = tokio::join!(chat(&one, &body, Some("e")), chat(&two, &body, Some("e")));
+    for (status, answer) in [a, b] {
+        assert_eq!((status, answer["choices"][0]["message"]["content"].as_str()), (200, Some("Edited.")));
+    }
+    assert_eq!(threads(&one).await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_history_that_comes_twice_at_once_is_stored_once() {
+    let ground = Ground::memory();
+    let (model, [first, second]) = puppet();
+    let (one, two) = (instance(&ground, &model).await, instance(&ground, &model).await);
+    first.done(vec![Part::text("One.")]);
+    second.done(vec![Part::text("Two.")]);
+    let messages = json!([
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "Hello."},
+        {"role": "user", "content": "and then?"},
+    ]);
+    let body = json!({"model": "chat", "messages": messages});
+    let (a, b) = tokio::join!(chat(&one, &body, None), chat(&two, &body, None));
+    assert_eq!((a.0, b.0), (200, 200), "{a:?} {b:?}");
+    let said: Vec<String> = threads(&one).await.into_iter().map(|it| it.1).collect();
+    assert_eq!(said, ["hi Hello. and then? One.", "hi Hello. and then? Two."]);
 }

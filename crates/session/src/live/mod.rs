@@ -251,26 +251,34 @@ impl LiveThread {
     /// Reloads the thread, unless a turn in this process holds the lock: then no other process writes, and the snapshot
     /// is current. While the store is away and the lock is held, the snapshot stays as it is.
     pub(crate) async fn refresh_if_idle(&self) -> Result<(), StoreError> {
-        if let Some(writer) = self.lock_unless_turn().await {
-            return self.refresh(&writer).await;
+        loop {
+            if let Some(writer) = self.lock_unless_turn().await {
+                return self.refresh(&writer).await;
+            }
+            if *self.lock_use.borrow() != LockUse::Waits {
+                return Ok(());
+            }
+            match self.stored().newer(&self.snapshot(), self.shared.config.history_window).await {
+                Ok(Some(newer)) => {
+                    if self.set_while_waiting(newer) {
+                        return Ok(());
+                    }
+                }
+                Ok(None) | Err(StoreError::Unavailable { .. }) => return Ok(()),
+                Err(err) => return Err(err),
+            }
         }
-        if *self.lock_use.borrow() == LockUse::Turn {
-            return Ok(());
-        }
-        match self.stored().newer(&self.snapshot(), self.shared.config.history_window).await {
-            Ok(newer) => newer.into_iter().for_each(|it| self.set_later_snapshot(it)),
-            Err(StoreError::Unavailable { .. }) => {}
-            Err(err) => return Err(err),
-        }
-        Ok(())
     }
 
-    /// Replaces the snapshot, unless the holder of the lock has written beyond it.
-    fn set_later_snapshot(&self, snapshot: Snapshot) {
+    /// Replaces the snapshot for readers, unless the writer waits no longer: from then on only it may. Returns whether
+    /// the snapshot is as new as this one.
+    fn set_while_waiting(&self, snapshot: Snapshot) -> bool {
         let mut newest = self.snapshot.write().unwrap_or_else(PoisonError::into_inner);
-        if snapshot.state().end > newest.state().end {
+        let is_waiting = *self.lock_use.borrow() == LockUse::Waits;
+        if is_waiting && snapshot.state().end > newest.state().end {
             *newest = Arc::new(snapshot);
         }
+        is_waiting
     }
 
     /// Takes the writer lock, unless a turn holds it or is waited for. Others hold it shortly, unless the store is away:
@@ -357,7 +365,7 @@ impl LiveThread {
         backoff: &mut Backoff,
         err: StoreError,
     ) -> Result<(), SessionError> {
-        let _waits = matches!(err, StoreError::Held { .. }).then(|| self.note_briefly(LockUse::Waits));
+        let waits = matches!(err, StoreError::Held { .. }).then(|| self.note_briefly(LockUse::Waits));
         match err {
             StoreError::Conflict { .. } => {}
             StoreError::Fenced { .. } => writer.fence = None,
@@ -373,6 +381,8 @@ impl LiveThread {
         if !pause.is_zero() {
             self.shared.ports.time.sleep(pause).await;
         }
+        // What readers have loaded until here is not newer than what is loaded now.
+        drop(waits);
         Ok(self.refresh(writer).await?)
     }
 

@@ -48,15 +48,9 @@ impl Thread {
     async fn fork_before_running(&self, key: Option<&str>) -> Result<Thread, SessionError> {
         let head = self.head().await?;
         let before = head.state.open.map(|it| Seq(it.began.0.saturating_sub(1)));
-        let name = key.map(|it| copy_name(self.id(), it));
-        let name = name.unwrap_or_else(|| self.live.shared.ports.names.next());
-        let thread = isolated_name(&head.info.session, &name)?;
-        match self.fork_at(head, before, None, name).await {
-            Err(SessionError::Store(StoreError::Exists { .. })) if key.is_some() => {
-                let key = ThreadKey { tenant: self.live.key.tenant.clone(), thread };
-                Ok(Thread::of(self.live.shared.live_now(key).await?))
-            }
-            copied => copied,
+        match key {
+            Some(key) => self.fork_once(key, before, None).await,
+            None => self.fork_at(head, before, None, self.live.shared.ports.names.next()).await,
         }
     }
 
@@ -77,6 +71,24 @@ impl Thread {
     pub async fn fork(&self, at: Option<Seq>, label: Option<String>) -> Result<Thread, SessionError> {
         let name = self.live.shared.ports.names.next();
         self.fork_at(self.head().await?, at, label, name).await
+    }
+
+    /// Copies the thread as [`fork`](Thread::fork) does, once: the same key again gives the same copy.
+    pub async fn fork_once(
+        &self,
+        key: &str,
+        at: Option<Seq>,
+        label: Option<String>,
+    ) -> Result<Thread, SessionError> {
+        let (head, name) = (self.head().await?, copy_name(self.id(), key));
+        let thread = isolated_name(&head.info.session, &name)?;
+        match self.fork_at(head, at, label, name).await {
+            Err(SessionError::Store(StoreError::Exists { .. })) => {
+                let key = ThreadKey { tenant: self.live.key.tenant.clone(), thread };
+                Ok(Thread::of(self.live.shared.live_now(key).await?))
+            }
+            copied => copied,
+        }
     }
 
     /// Copies the thread into a new thread of the same session with a given name.

@@ -116,6 +116,21 @@ impl Thread {
         self.add(messages.into_iter().map(NewItem::from).collect()).await
     }
 
+    /// Appends messages if the thread still ends at a position, for a caller that has read it up to there; otherwise
+    /// [`SessionError::TurnSuperseded`].
+    pub async fn add_messages_at(
+        &self,
+        end: Seq,
+        messages: Vec<Message>,
+    ) -> Result<Arc<Snapshot>, SessionError> {
+        let items = self.live.shared.counted(messages.into_iter().map(NewItem::from).collect());
+        self.write(|state| match state.end == end {
+            true => Ok(draft_items(state, &items)),
+            false => Err(SessionError::TurnSuperseded { thread: self.id().to_string(), turn: state.turn }),
+        })
+        .await
+    }
+
     /// Appends items of any kind as one commit.
     pub async fn add(&self, items: Vec<NewItem>) -> Result<Arc<Snapshot>, SessionError> {
         let items = self.live.shared.counted(items);

@@ -4,13 +4,12 @@
 //! process used the key in between, the log has grown, the append is refused, and the key is looked up again. So the
 //! items are written once, even if two processes race or the reply to a successful write is lost.
 
-use contexture_history::{Body, Change, Seq, TurnStatus};
+use contexture_history::{Body, Change, TurnStatus};
 use contexture_message::Message;
 
 use super::Thread;
 use crate::log::draft::{Draft, begins, closing, draft_items, ended};
 use crate::log::notes::taken;
-use crate::store::Span;
 use crate::{NewItem, SessionError, State, ids};
 
 impl Thread {
@@ -55,24 +54,14 @@ impl Thread {
             draft.push((turn, taken(key)));
             Ok(draft)
         };
-        let is_new = self.once(key, drafted).await?;
-        if !is_new {
-            self.check_key_of_items(key).await?;
+        if self.once(key, drafted).await? {
+            return Ok(true);
         }
-        Ok(is_new)
-    }
-
-    /// Refuses a key that began a turn.
-    async fn check_key_of_items(&self, key: &str) -> Result<(), SessionError> {
-        let (store, log) = (self.store(), self.key());
-        let Some(keyed) = store.turn_with_key(log.clone(), key.to_owned()).await? else { return Ok(()) };
-        let span = Span::After { seq: Seq(keyed.began.0.saturating_sub(1)), max: 1 };
-        let first = store.read(log.clone(), span).await?;
-        match first.first().map(|it| &it.body) {
-            Some(Body::Change(Change::TurnBegan { .. })) => {
-                Err(SessionError::KeyUsed { thread: self.id().to_string(), key: key.to_owned() })
+        match self.outcome(key).await {
+            Ok(Some(turn)) => {
+                Err(SessionError::KeyUsed { thread: turn.thread.to_string(), key: key.to_owned() })
             }
-            _ => Ok(()),
+            _ => Ok(false),
         }
     }
 

@@ -1,13 +1,13 @@
 //! An outcome as a chat completion.
 
 use contexture_agent::{Ended, Event, Outcome, waiting_calls};
-use contexture_history::{Body, Change, Item, Limit, TurnNo, TurnStatus};
+use contexture_history::{Body, Change, Item, TurnNo, TurnStatus};
 use contexture_message::{Answer, ErrorCode, Message, Part, Role, StopReason, Thinking, ToolCall, Usage};
 use contexture_session::{SessionError, Thread};
 use contexture_wire::{Dialect, Target, encode_answer};
 use serde_json::{Value, json};
 
-use super::locate::ITEMS;
+use super::locate::recent;
 use crate::Problem;
 
 /// The metadata common to all documents of one completion.
@@ -127,33 +127,25 @@ fn stop(outcome: &Outcome) -> StopReason {
     }
 }
 
-/// A request of a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TurnPart {
-    /// The one that began it.
-    First,
-    /// The one that brought the last results.
-    Last,
-}
-
-/// Returns the answer to a request of a turn, once that part of the turn is over. One that failed has no answer.
+/// Returns the answer to a request of a turn, once that part of the turn is over: to the one that brought the last
+/// results, or to the one that began it. One that failed has no answer.
 pub(crate) async fn replayed(
     thread: &Thread,
     turn: TurnNo,
-    part: TurnPart,
+    has_results: bool,
 ) -> Result<CompletionResult, Problem> {
     let mut items = items_of(thread, turn).await?;
     if items.is_empty() {
         return Err(Problem::not_found("turn", &turn.to_string()));
     }
-    let is_resumed = |it: &Item| matches!(&it.body, Body::Change(Change::TurnResumed));
-    let begins_at = match part {
-        TurnPart::First => {
-            items.truncate(items.iter().position(is_resumed).unwrap_or(items.len()));
-            0
-        }
-        TurnPart::Last => items.iter().rposition(is_resumed).unwrap_or(0),
-    };
+    let mut begins_at = 0;
+    if has_results {
+        let is_resumed = |it: &Item| matches!(&it.body, Body::Change(Change::TurnResumed));
+        begins_at = items.iter().rposition(is_resumed).unwrap_or(0);
+    } else {
+        let is_end = |it: &Item| matches!(&it.body, Body::Change(Change::TurnEnded { .. }));
+        items.truncate(items.iter().position(is_end).map_or(items.len(), |it| it + 1));
+    }
     items.iter().rev().find_map(|it| has_answer(&it.body)).transpose()?;
     let messages = items[begins_at..].iter().filter_map(|it| it.body.as_message());
     let text = messages.filter(|it| it.role == Role::Assistant).map(|it| it.joined_text()).collect();
@@ -165,15 +157,12 @@ pub(crate) async fn replayed(
 
 /// Returns the items of a turn, however far back they are.
 async fn items_of(thread: &Thread, turn: TurnNo) -> Result<Vec<Item>, SessionError> {
-    let mut n_newest = ITEMS;
-    loop {
-        let mut items = thread.all(Some(Limit::Turns(n_newest))).await?;
-        if items.len() < n_newest || items.first().is_some_and(|it| it.turn < turn) {
-            items.retain(|it| it.turn == turn);
-            return Ok(items);
-        }
-        n_newest *= 8;
+    let mut items = recent(thread).await?;
+    if items.first().is_some_and(|it| it.turn >= turn) {
+        items = thread.all(None).await?;
     }
+    items.retain(|it| it.turn == turn);
+    Ok(items)
 }
 
 /// Returns whether a turn has an answer, or why not, as far as an item says it.

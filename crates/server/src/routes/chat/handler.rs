@@ -14,7 +14,7 @@ use contexture_session::{Head, Session, SessionId, SessionStart, Thread};
 use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::answer::{CompletionMeta, CompletionResult, StreamedText, TurnPart, replayed};
+use super::answer::{CompletionMeta, CompletionResult, StreamedText, replayed};
 use super::documents::{ChatCompletion, ChatCompletionFrame, ChatCompletionRequest};
 use super::errors::{ChatRefused, no_model};
 use super::locate::{ChatStep, locate};
@@ -81,90 +81,18 @@ pub(crate) async fn complete(
         client_tools: request.tools.clone(),
         ..RunSpec::default()
     };
-    let reply = Reply {
+    let completion = Completion {
         app: &access,
+        agent: &loaded.agent,
+        prompt: &prompt,
+        spec,
         meta,
         session: key.as_ref(),
         request: &request,
-        part: if client_history.results.is_empty() { TurnPart::First } else { TurnPart::Last },
-        is_stopped_by_client: key.is_none() || idempotency.is_none(),
-        defers_text: prompt.definition().output.is_some(),
+        key: idempotency.as_deref(),
+        has_results: client_history.is_only_results(),
     };
-    let asked = Asked { agent: &loaded.agent, prompt: &prompt, spec, key: idempotency.as_deref() };
-    let mut is_first_answer = true;
-    loop {
-        let (thread, step) = settle(&access, &session, &client_history, hints).await?;
-        let (begin, may_be_late) = match step {
-            ChatStep::Replay(turn) | ChatStep::Wait(turn) => return reply.replay(&thread, turn).await,
-            ChatStep::Run { user, after } => {
-                instruct(&thread, &request).await?;
-                (asked.run(&thread, user, after), true)
-            }
-            ChatStep::Answer(results) => {
-                (asked.answer(&thread, results), std::mem::take(&mut is_first_answer))
-            }
-        };
-        match reply.run(&thread, begin).await {
-            // Another request was faster: this one means something else now.
-            Err(problem) if may_be_late && is_late(&problem) => {}
-            done => return done,
-        }
-    }
-}
-
-/// Begins a turn, or continues one.
-type Begin<'a> = Box<dyn FnOnce(CancellationToken) -> Run + Send + 'a>;
-
-/// What a turn of a request runs with.
-struct Asked<'a> {
-    agent: &'a Agent,
-    prompt: &'a Prompt,
-    spec: RunSpec,
-    key: Option<&'a str>,
-}
-
-impl Asked<'_> {
-    fn run<'a>(&'a self, thread: &'a Thread, user: Option<Message>, after: TurnNo) -> Begin<'a> {
-        let (key, spec) = (self.key.map(str::to_owned), self.spec.clone());
-        let run = RunRequest { spec, user, key, after: Some(after), ..RunRequest::default() };
-        Box::new(move |cancel| self.agent.run(self.prompt, thread, RunRequest { cancel, ..run }))
-    }
-
-    fn answer<'a>(&'a self, thread: &'a Thread, results: Vec<(String, ToolOutput)>) -> Begin<'a> {
-        let RunSpec { model, settings, client_tools, .. } = self.spec.clone();
-        let (client_tools, settings) = (Some(client_tools), Some(settings));
-        let answer = AnswerRequest { results, client_tools, model, settings, ..AnswerRequest::default() };
-        Box::new(move |cancel| self.agent.answer(self.prompt, thread, AnswerRequest { cancel, ..answer }))
-    }
-}
-
-/// Finds the place of a request, after the turn that runs there.
-async fn settle(
-    app: &App,
-    session: &Session,
-    client_history: &ClientHistory,
-    hints: Hints<'_>,
-) -> Result<(Thread, ChatStep), Problem> {
-    let mut waited_for = None;
-    loop {
-        let (thread, step) = locate(session, client_history, hints).await?;
-        match step {
-            // A turn elsewhere is not waited for.
-            ChatStep::Wait(_) if app.stop.is_cancelled() => return Err(Problem::shutting_down()),
-            ChatStep::Wait(turn) => wait_until_over(app, &thread, turn).await?,
-            // Its first client may have gone away, which stops it: then this one begins another.
-            ChatStep::Replay(turn) if waited_for != Some(turn) => {
-                wait_until_over(app, &thread, turn).await?;
-                waited_for = Some(turn);
-            }
-            _ => return Ok((thread, step)),
-        }
-    }
-}
-
-/// Whether a turn did not begin because of a request that came in between.
-fn is_late(problem: &Problem) -> bool {
-    matches!(problem.code(), ErrorCode::TurnSuperseded | ErrorCode::ToolResultUnexpected)
+    completion.answer(&session, &client_history, hints).await
 }
 
 /// Does the same as [`named`]. A schema from the client is compiled on a separate thread.
@@ -254,36 +182,88 @@ async fn wait_until_over(app: &App, thread: &Thread, turn: TurnNo) -> Result<(),
     if open.is_some_and(|it| it.turn == turn && it.status == TurnStatus::InFlight) {
         let scope = TurnScope::new(TurnKey { thread: thread.id().clone(), turn }, after, false);
         Follow::over(app, store, session, Cursor::at(after), scope).await?.drain().await;
+        if app.stop.is_cancelled() {
+            return Err(Problem::shutting_down());
+        }
     }
     Ok(())
 }
 
-/// The context of a response besides the turn.
-struct Reply<'a> {
+/// Begins a turn, or continues one.
+type Begin<'a> = Box<dyn FnOnce(CancellationToken) -> Run + Send + 'a>;
+
+/// A request: what its turn runs with, and how it is answered.
+struct Completion<'a> {
     app: &'a App,
+    agent: &'a Agent,
+    prompt: &'a Prompt,
+    spec: RunSpec,
     meta: CompletionMeta,
     session: Option<&'a SessionId>,
     request: &'a ChatRequest,
-    /// Which request of its turn it is.
-    part: TurnPart,
-    /// Whether a client that goes away stops the turn.
-    is_stopped_by_client: bool,
-    /// Whether text waits for the end.
-    defers_text: bool,
+    key: Option<&'a str>,
+    has_results: bool,
 }
 
-impl Reply<'_> {
-    /// Runs a turn and answers with it.
-    async fn run(
+impl Completion<'_> {
+    /// Finds out what the request means, and answers it.
+    async fn answer(
         &self,
-        thread: &Thread,
-        begin: impl FnOnce(CancellationToken) -> Run,
+        session: &Session,
+        client_history: &ClientHistory,
+        hints: Hints<'_>,
     ) -> Result<Response, Problem> {
+        let mut is_first_answer = true;
+        loop {
+            let (thread, step) = match locate(session, client_history, hints).await {
+                // Another request was faster: this one means something else now.
+                Err(problem) if problem.code() == ErrorCode::TurnSuperseded => continue,
+                placed => placed?,
+            };
+            let (begin, may_be_late) = match step {
+                ChatStep::Wait(turn) => {
+                    wait_until_over(self.app, &thread, turn).await?;
+                    continue;
+                }
+                ChatStep::Replay(turn) => return self.replay(&thread, turn).await,
+                ChatStep::Run { user, after } => {
+                    instruct(&thread, self.request).await?;
+                    (self.new_turn(&thread, user, after), true)
+                }
+                ChatStep::Answer(results) => {
+                    (self.resumed_turn(&thread, results), std::mem::take(&mut is_first_answer))
+                }
+            };
+            let done = self.run(&thread, begin).await;
+            match done.as_ref().map_err(Problem::code) {
+                Err(ErrorCode::TurnSuperseded | ErrorCode::ToolResultUnexpected) if may_be_late => {}
+                _ => return done,
+            }
+        }
+    }
+
+    fn new_turn<'a>(&'a self, thread: &'a Thread, user: Option<Message>, after: TurnNo) -> Begin<'a> {
+        let (key, spec) = (self.key.map(str::to_owned), self.spec.clone());
+        let run = RunRequest { spec, user, key, after: Some(after), ..RunRequest::default() };
+        Box::new(move |cancel| self.agent.run(self.prompt, thread, RunRequest { cancel, ..run }))
+    }
+
+    fn resumed_turn<'a>(&'a self, thread: &'a Thread, results: Vec<(String, ToolOutput)>) -> Begin<'a> {
+        let RunSpec { model, settings, client_tools, .. } = self.spec.clone();
+        let (client_tools, settings) = (Some(client_tools), Some(settings));
+        let answer = AnswerRequest { results, client_tools, model, settings, ..AnswerRequest::default() };
+        Box::new(move |cancel| self.agent.answer(self.prompt, thread, AnswerRequest { cancel, ..answer }))
+    }
+
+    /// Runs a turn and answers with it.
+    async fn run(&self, thread: &Thread, begin: Begin<'_>) -> Result<Response, Problem> {
         let (store, session) = (thread.store(), thread.key().session());
         let after = store.feed_end(session.clone()).await?;
         let mut handle = self.app.running_turns.start(thread, begin)?;
-        let guard = self.is_stopped_by_client.then(|| handle.cancel.clone().drop_guard());
-        let chunks = self.chunks(self.defers_text);
+        // With a key, a client that goes away may come again for the answer.
+        let is_stopped_by_client = self.session.is_none() || self.key.is_none();
+        let guard = is_stopped_by_client.then(|| handle.cancel.clone().drop_guard());
+        let chunks = self.chunks(self.prompt.definition().output.is_some());
         let Ok(turn_key) = (&mut handle.turn_key).await else {
             let outcome = handle.outcome().await?;
             guard.map(DropGuard::disarm);
@@ -304,10 +284,9 @@ impl Reply<'_> {
         Ok(self.respond(&result, chunks, Some(turn_key)))
     }
 
-    /// Answers with a turn that the same request had before, once it is over.
+    /// Answers with a turn that the same request had before.
     async fn replay(&self, thread: &Thread, turn: TurnNo) -> Result<Response, Problem> {
-        wait_until_over(self.app, thread, turn).await?;
-        let result = replayed(thread, turn, self.part).await?;
+        let result = replayed(thread, turn, self.has_results).await?;
         let turn_key = TurnKey { thread: thread.id().clone(), turn };
         Ok(self.respond(&result, self.chunks(true), Some(turn_key)))
     }

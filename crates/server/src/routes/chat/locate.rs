@@ -4,9 +4,12 @@
 //! branch is a copy of the thread up to the place where it was left: nothing is lost, and nothing is stored twice in
 //! it.
 
+use std::sync::Arc;
+
 use contexture_history::{Item, Limit, TurnNo, TurnStatus};
 use contexture_message::{ErrorCode, Message, Part, Role, ToolOutput, ToolResult};
-use contexture_session::{IsolatedStart, NewItem, Session, SessionError, Thread};
+use contexture_session::codec::blob_hash;
+use contexture_session::{IsolatedStart, NewItem, Session, SessionError, Snapshot, Thread};
 use serde_json::json;
 
 use super::recognise::{ClientHistory, Hints, Recognised, recognise};
@@ -21,7 +24,7 @@ const NOTE: &str = "contexture.chat";
 /// How many branches are considered.
 const BRANCHES: usize = 8;
 /// How many items of a thread are considered.
-pub(super) const ITEMS: usize = 512;
+const ITEMS: usize = 512;
 
 /// What to do on a thread.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,18 +49,18 @@ fn unexpected(call: &str) -> Problem {
 struct Candidate {
     thread: Thread,
     stored: StoredThread,
-    /// The newest turn.
-    turn: TurnNo,
+    /// The thread before its items were read.
+    snapshot: Arc<Snapshot>,
 }
 
 impl Candidate {
     async fn of(thread: Thread) -> Result<Self, SessionError> {
         let snapshot = thread.refresh().await?;
-        let (turn, reset) = (snapshot.state().turn, snapshot.state().history_after);
+        let reset = snapshot.state().history_after;
         let mut items = recent(&thread).await?;
         let is_whole = items.len() < ITEMS || items.first().is_some_and(|it| it.seq <= reset.next());
         items.retain(|it| it.seq > reset);
-        Ok(Self { stored: StoredThread::read(&items, is_whole), thread, turn })
+        Ok(Self { stored: StoredThread::read(&items, is_whole), thread, snapshot })
     }
 
     /// Whether its client is known to send its whole history.
@@ -115,45 +118,54 @@ async fn apply_match(
     client_history: &ClientHistory,
     hints: Hints<'_>,
 ) -> Result<(Thread, ChatStep), Problem> {
-    match meaning {
-        Recognised::Branches { at: Some(at), .. } => {
-            let branch = candidate.thread.fork(Some(at), Some(LABEL.to_owned())).await?;
-            let candidate = Candidate::of(branch.clone()).await?;
+    let is_elsewhere = matches!(meaning, Recognised::Branches { .. } | Recognised::Foreign);
+    if let Some(call) = client_history.unmatched_result().filter(|_| is_elsewhere) {
+        return Err(unexpected(call));
+    }
+    let running = candidate.stored.turns.last().filter(|it| it.1 == TurnStatus::InFlight).map(|it| it.0);
+    let label = Some(LABEL.to_owned());
+    match (meaning, running) {
+        (Recognised::Retried(turn), Some(running)) if turn == running => {
+            Ok((candidate.thread, ChatStep::Wait(turn)))
+        }
+        (Recognised::Continues { .. } | Recognised::Unexpected(_), Some(running)) => {
+            Ok((candidate.thread, ChatStep::Wait(running)))
+        }
+        (Recognised::Branches { at: Some(at), .. }, _) => {
+            // The same request again, at the same time, gets the same branch.
+            let branch = match hints.key {
+                Some(key) => candidate.thread.fork_once(key, Some(at), label).await?,
+                None => candidate.thread.fork(Some(at), label).await?,
+            };
+            let candidate = Candidate::of(branch).await?;
             let meaning = recognise(&candidate.stored, client_history, hints);
-            let placed = continue_thread(candidate, meaning, client_history).await;
-            if placed.is_err() {
-                // A request that is refused leaves nothing.
-                session.release(branch.id()).await?;
-            }
-            placed
+            continue_thread(candidate, meaning, client_history).await
         }
-        Recognised::Branches { at: None, .. } | Recognised::Foreign => {
-            if let Some(call) = client_history.unmatched_result() {
-                return Err(unexpected(call));
+        (Recognised::Branches { at: None, .. } | Recognised::Foreign, _) => {
+            let (mut thread, messages) = (candidate.thread, imported(client_history));
+            let mut snapshot = candidate.snapshot;
+            if !candidate.stored.is_empty() {
+                let name = hints.key.map(|it| blob_hash(it).chars().take(32).collect());
+                let start = IsolatedStart { name, label, initial_messages: messages, ..Default::default() };
+                thread = session.create_isolated(start).await?;
+                snapshot = thread.refresh().await?;
+            } else if !messages.is_empty() {
+                snapshot = thread.add_messages_at(snapshot.state().end, messages).await?;
             }
-            if candidate.stored.is_empty() {
-                return import(candidate, client_history).await;
-            }
-            let start = IsolatedStart { label: Some(LABEL.to_owned()), ..IsolatedStart::default() };
-            let thread = session.create_isolated(start).await?;
-            import(Candidate::of(thread).await?, client_history).await
+            let user = user_message(client_history.user.clone());
+            Ok((thread, ChatStep::Run { user, after: snapshot.state().turn }))
         }
-        Recognised::Retried(turn) => Ok((candidate.thread, ChatStep::Replay(turn))),
-        Recognised::Continues { .. } | Recognised::Unexpected(_) => match candidate.stored.turns.last() {
-            Some((turn, TurnStatus::InFlight)) => {
-                let step = ChatStep::Wait(*turn);
-                Ok((candidate.thread, step))
-            }
-            _ => continue_thread(candidate, meaning, client_history).await,
-        },
+        (Recognised::Retried(turn), _) => Ok((candidate.thread, ChatStep::Replay(turn))),
+        (meaning, None) => continue_thread(candidate, meaning, client_history).await,
     }
 }
 
 async fn continue_thread(
-    Candidate { thread, stored, turn: after }: Candidate,
+    Candidate { thread, stored, snapshot }: Candidate,
     meaning: Recognised,
     client_history: &ClientHistory,
 ) -> Result<(Thread, ChatStep), Problem> {
+    let after = snapshot.state().turn;
     let step = match meaning {
         Recognised::Continues { results, user, .. } if user.is_empty() && !results.is_empty() => {
             ChatStep::Answer(results)
@@ -162,7 +174,7 @@ async fn continue_thread(
             // The user speaks instead of waiting: the turn that waits ends, but its calls have their results.
             let name = |id: &str| stored.waiting.iter().find(|it| it.id == id).map(|it| it.name.clone());
             if let Some(message) = results_message(&results, name) {
-                thread.add_messages(vec![message]).await?;
+                thread.add_messages_at(snapshot.state().end, vec![message]).await?;
             }
             ChatStep::Run { user: user_message(user), after }
         }
@@ -178,18 +190,10 @@ async fn continue_thread(
     Ok((thread, step))
 }
 
-/// Takes over a conversation that was held elsewhere. Its results have their calls.
-async fn import(
-    Candidate { thread, turn: mut after, .. }: Candidate,
-    client_history: &ClientHistory,
-) -> Result<(Thread, ChatStep), Problem> {
-    let ClientHistory { known, results, user, .. } = client_history;
-    let mut messages = known.clone();
-    messages.extend(results_message(results, |id| called(known, id)));
-    if !messages.is_empty() {
-        after = thread.add_messages(messages).await?.state().turn;
-    }
-    Ok((thread, ChatStep::Run { user: user_message(user.clone()), after }))
+/// Returns the messages of a conversation that was held elsewhere. Its results have their calls.
+fn imported(ClientHistory { known, results, .. }: &ClientHistory) -> Vec<Message> {
+    let results = results_message(results, |id| called(known, id));
+    known.iter().cloned().chain(results).collect()
 }
 
 /// Returns a message with results, each with the name of its tool.

@@ -70,6 +70,11 @@ impl ClientHistory {
         self.tokens.is_empty()
     }
 
+    /// Whether what is new in it are results that continue a turn.
+    pub(crate) fn is_only_results(&self) -> bool {
+        self.user.is_empty() && !self.results.is_empty()
+    }
+
     /// Returns a call of a result that the list has no call for.
     pub(crate) fn unmatched_result(&self) -> Option<&str> {
         let calls = self.calls();
@@ -147,7 +152,7 @@ impl Recognised {
 
 /// Matches a client's list with a thread.
 pub(crate) fn recognise(stored: &StoredThread, list: &ClientHistory, hints: Hints<'_>) -> Recognised {
-    let keyed = hints.key.filter(|_| list.results.is_empty()).and_then(|it| stored.keys.get(it));
+    let keyed = hints.key.filter(|_| !list.is_only_results()).and_then(|it| stored.keys.get(it));
     if let Some(turn) = keyed {
         return Recognised::Retried(*turn);
     }
@@ -182,8 +187,8 @@ impl Align<'_> {
     /// Whether the request may be one that a turn answers.
     fn is_retry(&self) -> bool {
         match self.hints.key {
-            // A turn was not found by it. The keys of results are not recorded.
-            Some(_) => !self.list.results.is_empty(),
+            // A turn was not found by it. The keys of results alone are not recorded.
+            Some(_) => self.list.is_only_results(),
             None => self.hints.is_retry,
         }
     }
@@ -196,9 +201,9 @@ impl Align<'_> {
     /// Matches results that are stored already: with them the newest turn was resumed.
     fn resumed_before(&self) -> Option<Recognised> {
         let (newest, status) = *self.stored.turns.last()?;
-        let ClientHistory { results, user, .. } = self.list;
+        let results = &self.list.results;
         let is_known = results.iter().all(|it| self.stored.answered.contains(&it.0));
-        let is_again = user.is_empty() && !results.is_empty() && is_known && self.stored.resumed_at.is_some();
+        let is_again = self.list.is_only_results() && is_known && self.stored.resumed_at.is_some();
         (is_again && has_outcome(status) && self.is_retry()).then_some(Recognised::Retried(newest))
     }
 
@@ -289,7 +294,7 @@ impl Align<'_> {
         match &next.token {
             HistoryToken::User(_) => results.is_empty() && self.is_same(&HistoryToken::user(user), next),
             // Only results bring a turn on.
-            HistoryToken::Said(_) | HistoryToken::Call(_) => user.is_empty() && !results.is_empty(),
+            HistoryToken::Said(_) | HistoryToken::Call(_) => self.list.is_only_results(),
         }
     }
 

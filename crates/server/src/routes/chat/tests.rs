@@ -15,7 +15,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::answer::{CompletionResult, StreamedText, TurnPart, replayed};
+use super::answer::{CompletionResult, StreamedText, replayed};
 use super::errors::document;
 use super::locate::{ChatStep, locate, recent};
 use super::recognise::{ClientHistory, Hints};
@@ -81,9 +81,8 @@ impl ChatFixture {
         let client_tools = vec![ToolDefinition::new("there", "Runs at the client.")];
         let mut run = match step {
             ChatStep::Replay(turn) => {
-                let is_first = client_history.results.is_empty();
-                let part = if is_first { TurnPart::First } else { TurnPart::Last };
-                return (thread.clone(), replayed(&thread, turn, part).await.unwrap());
+                let has_results = client_history.is_only_results();
+                return (thread.clone(), replayed(&thread, turn, has_results).await.unwrap());
             }
             ChatStep::Wait(turn) => panic!("turn {turn} runs"),
             ChatStep::Run { user, after } => {

@@ -137,6 +137,10 @@ impl TurnScope {
 }
 
 impl Scope for TurnScope {
+    fn log(&self, _session: &SessionKey) -> ThreadId {
+        self.turn_key.thread.clone()
+    }
+
     fn ends_with_turn(&self) -> bool {
         true
     }
