@@ -120,7 +120,7 @@ mod tests {
         let (key, start) = (key(Some(2), None), Instant::now());
         let begin = |seconds| {
             let begun = limits.begin(&key, start + Duration::from_secs(seconds));
-            begun.map(drop).map_err(|it| it.retry_after_seconds())
+            begun.map(drop).map_err(|it| it.retry_after)
         };
         assert_eq!((begin(0), begin(0)), (Ok(()), Ok(())));
         assert_eq!(begin(0), Err(Some(30)));

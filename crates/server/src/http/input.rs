@@ -179,30 +179,18 @@ pub(crate) fn segment(name: &str) -> String {
         .collect()
 }
 
-/// Checks that a number of the body is in its range.
+/// Checks that a number of the body or of the query is in its range.
 pub(crate) fn in_range<N: PartialOrd + Display>(
+    code: ErrorCode,
     name: &str,
     number: N,
     range: RangeInclusive<N>,
 ) -> Result<N, Problem> {
-    checked(name, number, range).map_err(|text| Problem::in_body(name, text))
-}
-
-/// Checks that a number of the query is in its range.
-pub(crate) fn in_query_range<N: PartialOrd + Display>(
-    name: &str,
-    number: N,
-    range: RangeInclusive<N>,
-) -> Result<N, Problem> {
-    checked(name, number, range).map_err(|text| Problem::new(ErrorCode::QueryInvalid, text))
-}
-
-fn checked<N: PartialOrd + Display>(name: &str, number: N, range: RangeInclusive<N>) -> Result<N, String> {
-    let (least, most) = (range.start(), range.end());
-    match range.contains(&number) {
-        true => Ok(number),
-        false => Err(format!("`{name}` is {number}; it goes from {least} to {most}")),
+    if range.contains(&number) {
+        return Ok(number);
     }
+    let text = format!("`{name}` is {number}; it goes from {} to {}", range.start(), range.end());
+    Err(Problem::new(code, text).at(name))
 }
 
 /// Checks that a text of the body is not longer than it may be, in characters.

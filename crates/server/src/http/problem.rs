@@ -37,7 +37,7 @@ pub struct Problem {
     detail: String,
     /// After how many seconds it makes sense to try again.
     #[serde(skip_serializing_if = "Option::is_none")]
-    retry_after: Option<u64>,
+    pub(crate) retry_after: Option<u64>,
     #[serde(flatten)]
     more: Box<More>,
 }
@@ -134,11 +134,6 @@ impl Problem {
     /// Returns the status of the response.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
-    }
-
-    /// Returns after how many seconds it makes sense to try again.
-    pub fn retry_after_seconds(&self) -> Option<u64> {
-        self.retry_after
     }
 
     /// Returns the problem for something that does not exist.

@@ -13,8 +13,7 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use futures::future::ready;
-use futures::{FutureExt, StreamExt, stream};
+use futures::{FutureExt, StreamExt};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use self::request_log::{REQUEST_ID, is_stream, log_request};
@@ -59,18 +58,10 @@ async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Resp
     }
 }
 
-/// Breaks a stream off when the key of its request is no longer valid.
+/// Ends a stream when the key of its request is no longer valid.
 fn until_invalid(response: Response, app: App, key: String) -> Response {
-    let invalidated = stream::once(async move {
-        app.gate.invalidated(&key).await;
-        // An answer that just ended would look whole.
-        Some(Err(axum::Error::new("the key is no longer valid")))
-    });
-    response.map(|frames| {
-        let frames = frames.into_data_stream().map(Some).chain(stream::once(ready(None)));
-        let either = stream::select(frames, Box::pin(invalidated));
-        Body::from_stream(either.scan((), |(), frame| ready(frame)))
-    })
+    let invalidated = async move { app.gate.invalidated(&key).await };
+    response.map(|frames| Body::from_stream(frames.into_data_stream().take_until(invalidated)))
 }
 
 async fn unknown() -> Problem {

@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 use super::turns::idempotency_key;
 use crate::app::Access;
 use crate::http::DateTime;
-use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, Version, in_query_range, shown};
+use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, Version, in_range, shown};
 use crate::http::params::{ArtifactPath, Repeatable, SessionPath};
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
@@ -185,7 +185,7 @@ pub(crate) async fn show(
     let size =
         |it: Option<u64>, default: usize| it.map_or(default, |it| usize::try_from(it).unwrap_or(usize::MAX));
     let limit = size(query.limit, DEFAULT_CHARS);
-    in_query_range("limit", limit, 1..=MAX_CHARS).map_err(|it| it.at("limit"))?;
+    in_range(ErrorCode::QueryInvalid, "limit", limit, 1..=MAX_CHARS)?;
     let thread = access.thread(&id, None).await?;
     let Some(found) = thread.artifact(&name, query.version).await? else {
         let named = shown(&name);

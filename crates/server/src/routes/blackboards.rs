@@ -71,15 +71,9 @@ pub(crate) struct OwnerQuery {
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PartQuery {
-    /// The session, of boards with the scope `session` or `thread`.
-    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$")]
-    session: Option<String>,
-    /// The thread, of boards with the scope `thread`; by default the main one of the session.
-    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
-    thread: Option<String>,
-    /// The user, of boards with the scope `user`.
-    #[param(min_length = 1, max_length = 150, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
-    user: Option<String>,
+    #[serde(flatten)]
+    #[param(ignore)]
+    owner: OwnerQuery,
     /// A JSON Pointer such as `/items/0`; by default the whole board.
     #[param(max_length = 1000)]
     path: Option<String>,
@@ -93,15 +87,9 @@ pub(crate) struct PartQuery {
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RecordsQuery {
-    /// The session, of boards with the scope `session` or `thread`.
-    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$")]
-    session: Option<String>,
-    /// The thread, of boards with the scope `thread`; by default the main one of the session.
-    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
-    thread: Option<String>,
-    /// The user, of boards with the scope `user`.
-    #[param(min_length = 1, max_length = 150, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
-    user: Option<String>,
+    #[serde(flatten)]
+    #[param(ignore)]
+    owner: OwnerQuery,
     /// Only records after this version; by default all.
     #[param(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
     after: Option<u64>,
@@ -308,7 +296,7 @@ pub(crate) async fn list(access: Access) -> Json<BlackboardPage> {
 /// Read a blackboard, or a part of it.
 #[utoipa::path(
     get, path = "/v1/blackboards/{id}", operation_id = "get_blackboard", tag = "blackboards",
-    params(BlackboardPath, PartQuery),
+    params(BlackboardPath, OwnerQuery, PartQuery),
     responses((status = 200, description = "What it holds.", body = Blackboard), Refused, NotThere)
 )]
 pub(crate) async fn show(
@@ -316,9 +304,7 @@ pub(crate) async fn show(
     PathParam(id): PathParam<String>,
     QueryParams(query): QueryParams<PartQuery>,
 ) -> JsonResult<Blackboard> {
-    let PartQuery { session, thread, user, path, .. } = query;
-    let (board, path) =
-        (found(&access, &id, OwnerQuery { session, thread, user }).await?, pointer(path.as_deref())?);
+    let (board, path) = (found(&access, &id, query.owner).await?, pointer(query.path.as_deref())?);
     Ok(Json(Blackboard::of(&board, &board.read().await?, &path)))
 }
 
@@ -367,7 +353,7 @@ pub(crate) async fn patch(
 /// Clear a blackboard, or a part of it.
 #[utoipa::path(
     delete, path = "/v1/blackboards/{id}", operation_id = "clear_blackboard", tag = "blackboards",
-    params(BlackboardPath, PartQuery),
+    params(BlackboardPath, OwnerQuery, PartQuery),
     responses(
         (status = 200, description = "What the board holds now.", body = Blackboard),
         Refused, NotThere, Conflict,
@@ -378,8 +364,8 @@ pub(crate) async fn clear(
     PathParam(id): PathParam<String>,
     QueryParams(query): QueryParams<PartQuery>,
 ) -> JsonResult<Blackboard> {
-    let PartQuery { session, thread, user, path, version } = query;
-    let board = found(&access, &id, OwnerQuery { session, thread, user }).await?;
+    let PartQuery { owner, path, version } = query;
+    let board = found(&access, &id, owner).await?;
     let state = write(&board, Edit::Clear(pointer(path.as_deref())?), version, None).await?;
     Ok(Json(Blackboard::of(&board, &state, &Pointer::default())))
 }
@@ -397,7 +383,7 @@ async fn write(
 /// List the records of a blackboard: every write with its author, reason, and the values before and after.
 #[utoipa::path(
     get, path = "/v1/blackboards/{id}/records", operation_id = "list_blackboard_records", tag = "blackboards",
-    params(BlackboardPath, RecordsQuery),
+    params(BlackboardPath, OwnerQuery, RecordsQuery),
     responses((status = 200, description = "A page of records.", body = BlackboardRecords), Refused, NotThere)
 )]
 pub(crate) async fn records(
@@ -405,10 +391,9 @@ pub(crate) async fn records(
     PathParam(id): PathParam<String>,
     QueryParams(query): QueryParams<RecordsQuery>,
 ) -> JsonResult<BlackboardRecords> {
-    let RecordsQuery { session, thread, user, after, limit } = query;
-    let limit = limited(limit, 100, 1000)?;
-    let board = found(&access, &id, OwnerQuery { session, thread, user }).await?;
-    let records = board.history(after.unwrap_or(0), limit).await?;
+    let limit = limited(query.limit, 100, 1000)?;
+    let board = found(&access, &id, query.owner).await?;
+    let records = board.history(query.after.unwrap_or(0), limit).await?;
     Ok(Json(BlackboardRecords { records: records.into_iter().map(Into::into).collect() }))
 }
 
@@ -417,7 +402,7 @@ pub(crate) async fn records(
 /// Each frame has the version as its `id`; pass it as `Last-Event-ID` to continue right after that write.
 #[utoipa::path(
     get, path = "/v1/blackboards/{id}/events", operation_id = "follow_blackboard", tag = "blackboards",
-    params(BlackboardPath, RecordsQuery, LastVersion),
+    params(BlackboardPath, OwnerQuery, RecordsQuery, LastVersion),
     responses(
         (status = 200, description = "Writes as they happen: the `data` of each frame is a `BlackboardRecord`.", body = BlackboardRecord, content_type = "text/event-stream"),
         Refused, NotThere,
@@ -429,15 +414,14 @@ pub(crate) async fn follow(
     QueryParams(query): QueryParams<RecordsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let RecordsQuery { session, thread, user, after, .. } = query;
     let last =
         headers.get("last-event-id").map(|it| it.to_str().unwrap_or("invalid")).filter(|it| !it.is_empty());
     let last = last.map(str::parse::<u64>).transpose();
     let last = last.map_err(|_| {
         Problem::new(ErrorCode::HeaderInvalid, "`Last-Event-ID` is not a version").at("Last-Event-ID")
     })?;
-    let board = found(&access, &id, OwnerQuery { session, thread, user }).await?;
-    let frames = board.subscribe(last.or(after).unwrap_or(0)).map(|it| match it {
+    let board = found(&access, &id, query.owner).await?;
+    let frames = board.subscribe(last.or(query.after).unwrap_or(0)).map(|it| match it {
         Ok(event) => {
             let (version, data) = (event.version, json!(BlackboardRecord::from(event)));
             (format!("id: {version}\nevent: blackboard.write\ndata: {data}\n\n"), false)

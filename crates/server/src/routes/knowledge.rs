@@ -25,9 +25,7 @@ use utoipa::IntoParams;
 use super::sessions::limited;
 use crate::app::Access;
 use crate::http::DateTime;
-use crate::http::input::{
-    JsonBody, PathParam, PathParams, QueryParams, in_query_range, in_range, segment, shown, within,
-};
+use crate::http::input::{JsonBody, PathParam, PathParams, QueryParams, in_range, segment, shown, within};
 use crate::http::params::{BasePath, KnowledgeDocumentPath};
 use crate::http::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
@@ -565,7 +563,7 @@ pub(crate) async fn document_details(
     PathParams(base, id): PathParams<BaseId, SourceId>,
     QueryParams(range): QueryParams<PassageQuery>,
 ) -> JsonResult<KnowledgeDocumentDetails> {
-    let max = in_query_range("max", range.max.unwrap_or(DEFAULT_CHARS), 1..=MAX_CHARS)?;
+    let max = in_range(ErrorCode::QueryInvalid, "max", range.max.unwrap_or(DEFAULT_CHARS), 1..=MAX_CHARS)?;
     let found = Found::of(&access, &base)?;
     let document = found.document(&id).await?.into();
     let retriever = found.base.retriever(&access.caller.tenant).await?;
@@ -608,8 +606,9 @@ pub(crate) async fn search(
     if text.is_empty() {
         return Err(Problem::in_body("query", "the query is empty"));
     }
-    let top_k = in_range("top_k", top_k.unwrap_or(DEFAULT_TOP_K), 1..=MAX_TOP_K)? as usize;
-    let min_score = in_range("min_score", min_score.unwrap_or(0.0), 0.0..=1.0)?;
+    let top_k =
+        in_range(ErrorCode::BodyInvalid, "top_k", top_k.unwrap_or(DEFAULT_TOP_K), 1..=MAX_TOP_K)? as usize;
+    let min_score = in_range(ErrorCode::BodyInvalid, "min_score", min_score.unwrap_or(0.0), 0.0..=1.0)?;
     let query = Query { text, top_k, min_score, now: Some(access.time.now()) };
     let base = access.loaded().project.base(&id);
     let retriever = base.retriever(&access.caller.tenant).await?;

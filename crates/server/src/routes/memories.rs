@@ -80,15 +80,9 @@ pub(crate) struct SpaceQuery {
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RecordsQuery {
-    /// The user.
-    #[param(max_length = 1000)]
-    user: Option<String>,
-    /// The agent.
-    #[param(max_length = 1000)]
-    agent: Option<String>,
-    /// A name of the application's own.
-    #[param(max_length = 1000)]
-    custom: Option<String>,
+    #[serde(flatten)]
+    #[param(ignore)]
+    space: SpaceQuery,
     /// Only those of this layer.
     #[param(value_type = Option<String>, pattern = "^(rules|facts|digests|procedures|working)$")]
     layer: Option<Layer>,
@@ -342,15 +336,15 @@ impl SpaceQuery {
 
 /// List the records of a memory.
 #[utoipa::path(
-    get, path = "/v1/memories", operation_id = "list_memories", tag = "memory", params(RecordsQuery),
+    get, path = "/v1/memories", operation_id = "list_memories", tag = "memory", params(SpaceQuery, RecordsQuery),
     responses((status = 200, description = "The records.", body = MemoryPage), Refused)
 )]
 pub(crate) async fn list(
     access: Access,
     QueryParams(query): QueryParams<RecordsQuery>,
 ) -> JsonResult<MemoryPage> {
-    let RecordsQuery { user, agent, custom, layer, status, past } = query;
-    let space = SpaceQuery { user, agent, custom }.space(&access)?;
+    let RecordsQuery { space, layer, status, past } = query;
+    let space = space.space(&access)?;
     let filter = RecordFilter { layer, status, as_of: None, with_past: past.unwrap_or(false) };
     let records = space.list(&filter).await?;
     Ok(Json(MemoryPage { memories: records.into_iter().map(Memory::from).collect() }))
@@ -444,8 +438,8 @@ pub(crate) async fn search(
     JsonBody(search): JsonBody<MemorySearch>,
 ) -> JsonResult<MemorySearchResults> {
     let MemorySearch { query, limit, layers, min_score } = search;
-    let limit = in_range("limit", limit.unwrap_or(DEFAULT_LIMIT), 1..=MAX_LIMIT)?;
-    let min_score = in_range("min_score", min_score.unwrap_or(0.0), 0.0..=1.0)?;
+    let limit = in_range(ErrorCode::BodyInvalid, "limit", limit.unwrap_or(DEFAULT_LIMIT), 1..=MAX_LIMIT)?;
+    let min_score = in_range(ErrorCode::BodyInvalid, "min_score", min_score.unwrap_or(0.0), 0.0..=1.0)?;
     let request = SearchRequest { layers, min_score, ..SearchRequest::new(query, limit as usize) };
     let hits = space.space(&access)?.search(&request).await?;
     Ok(Json(MemorySearchResults { hits: hits.into_iter().map(HitView::from).collect() }))

@@ -15,7 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::app::Access;
 use crate::http::DateTime;
-use crate::http::input::{JsonBody, PathParam, QueryParams, in_query_range, segment, within};
+use crate::http::input::{JsonBody, PathParam, QueryParams, in_range, segment, within};
 use crate::http::params::SessionPath;
 use crate::http::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::http::schemas::{accepts, returns};
@@ -116,7 +116,7 @@ pub(crate) fn numbered(before: Option<u64>) -> Result<Option<u64>, Problem> {
 
 /// Checks a limit from the query.
 pub(crate) fn limited(limit: Option<u32>, default: u32, most: u32) -> Result<usize, Problem> {
-    Ok(in_query_range("limit", limit.unwrap_or(default), 1..=most)? as usize)
+    Ok(in_range(ErrorCode::QueryInvalid, "limit", limit.unwrap_or(default), 1..=most)? as usize)
 }
 
 impl From<SessionInfo> for SessionView {

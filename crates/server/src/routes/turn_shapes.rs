@@ -313,7 +313,7 @@ async fn check_knowledge(access: &Access, request: &KnowledgeRequest) -> Result<
     if request.bases.is_empty() {
         return Err(Problem::in_body("knowledge.bases", "no knowledge base is named"));
     }
-    in_range("knowledge.top_k", request.top_k.unwrap_or(1), 1..=MAX_TOP_K)?;
+    in_range(ErrorCode::BodyInvalid, "knowledge.top_k", request.top_k.unwrap_or(1), 1..=MAX_TOP_K)?;
     within("knowledge.query", request.query.as_deref(), MAX_QUERY)?;
     let loaded = access.loaded();
     for name in request.bases.iter().filter(|it| loaded.project.knowledge().get(it).is_none()) {

@@ -236,7 +236,7 @@ impl Session {
                 Some(id) => self.thread(id).await?,
                 None => self.main.clone(),
             };
-            return base.fork_as(name, start.label.clone()).await;
+            return base.fork_at(base.head().await?, None, start.label.clone(), name).await;
         }
         let shared = &self.sessions.shared;
         let thread = isolated_name(&self.key.session, &name)?;

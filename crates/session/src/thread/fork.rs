@@ -91,12 +91,8 @@ impl Thread {
         }
     }
 
-    /// Copies the thread into a new thread of the same session with a given name.
-    pub(crate) async fn fork_as(&self, name: String, label: Option<String>) -> Result<Thread, SessionError> {
-        self.fork_at(self.head().await?, None, label, name).await
-    }
-
-    async fn fork_at(
+    /// Copies the thread, up to a position if given, into a new thread of the same session with a given name.
+    pub(crate) async fn fork_at(
         &self,
         head: Head,
         at: Option<Seq>,

@@ -118,11 +118,7 @@ impl Thread {
 
     /// Appends messages if the thread still ends at a position, for a caller that has read it up to there; otherwise
     /// [`SessionError::TurnSuperseded`].
-    pub async fn add_messages_at(
-        &self,
-        end: Seq,
-        messages: Vec<Message>,
-    ) -> Result<Arc<Snapshot>, SessionError> {
+    pub async fn add_at(&self, end: Seq, messages: Vec<Message>) -> Result<Arc<Snapshot>, SessionError> {
         let items = self.live.shared.counted(messages.into_iter().map(NewItem::from).collect());
         self.write(|state| match state.end == end {
             true => Ok(draft_items(state, &items)),

@@ -5,7 +5,6 @@
 //! items are written once, even if two processes race or the reply to a successful write is lost.
 
 use contexture_history::{Body, Change, TurnStatus};
-use contexture_message::Message;
 
 use super::Thread;
 use crate::log::draft::{Draft, begins, closing, draft_items, ended};
@@ -35,12 +34,6 @@ impl Thread {
     pub async fn add_once(&self, key: &str, items: Vec<NewItem>) -> Result<bool, SessionError> {
         let items = self.live.shared.counted(items);
         self.once(key, |state| Ok(add_draft(state, key, &items))).await
-    }
-
-    /// Appends messages as [`add_messages`](Thread::add_messages) does, unless the key was used before; returns
-    /// whether they were written now.
-    pub async fn add_messages_once(&self, key: &str, messages: Vec<Message>) -> Result<bool, SessionError> {
-        self.add_items_once(key, messages.into_iter().map(NewItem::from).collect()).await
     }
 
     /// Appends items as [`add`](Thread::add) does, unless the key was used before; returns whether they were written

@@ -150,7 +150,7 @@ async fn apply_match(
                 thread = session.create_isolated(start).await?;
                 snapshot = thread.refresh().await?;
             } else if !messages.is_empty() {
-                snapshot = thread.add_messages_at(snapshot.state().end, messages).await?;
+                snapshot = thread.add_at(snapshot.state().end, messages).await?;
             }
             let user = user_message(client_history.user.clone());
             Ok((thread, ChatStep::Run { user, after: snapshot.state().turn }))
@@ -174,7 +174,7 @@ async fn continue_thread(
             // The user speaks instead of waiting: the turn that waits ends, but its calls have their results.
             let name = |id: &str| stored.waiting.iter().find(|it| it.id == id).map(|it| it.name.clone());
             if let Some(message) = results_message(&results, name) {
-                thread.add_messages_at(snapshot.state().end, vec![message]).await?;
+                thread.add_at(snapshot.state().end, vec![message]).await?;
             }
             ChatStep::Run { user: user_message(user), after }
         }
