@@ -90,7 +90,12 @@ impl Follower {
         if is_outdated || self.is_behind(answer) {
             return Vec::new();
         }
-        let told = self.cursor.answers.get(&answer.began).copied().unwrap_or_default();
+        let named = self.cursor.answers.get(&answer.began);
+        if named == Some(&Offsets::default()) {
+            // It was taken back, and the item that says so comes next.
+            return Vec::new();
+        }
+        let told = named.copied().unwrap_or_default();
         let mut events = Vec::new();
         if let Some(text) = answer.thinking.get(told.thinking..).filter(|it| !it.is_empty()) {
             events.push(self.grown(thread, answer, Event::ThinkingDelta { text: text.to_owned() }));
