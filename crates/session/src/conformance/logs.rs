@@ -162,7 +162,7 @@ pub async fn a_session_wakes_who_waits(open: Open) {
     assert!(matches!(missing, Err(StoreError::NotFound { what: "session", .. })), "{missing:?}");
 }
 
-/// Whoever waits for a session whose newest items were deleted waits for the next ones.
+/// A follower of a session whose newest items were deleted waits for the next ones.
 pub async fn deleted_items_wake_nobody(open: Open) {
     let it = bare(&open).await;
     let end = it.store.feed_end(it.session.clone()).await.expect("the store answers");

@@ -284,8 +284,9 @@ impl Completion<'_> {
         Ok(self.respond(&result, chunks, Some(turn_key)))
     }
 
-    /// Answers with a turn that the same request had before.
+    /// Answers with a turn that the same request had before, once it is over.
     async fn replay(&self, thread: &Thread, turn: TurnNo) -> Result<Response, Problem> {
+        wait_until_over(self.app, thread, turn).await?;
         let result = replayed(thread, turn, self.has_results).await?;
         let turn_key = TurnKey { thread: thread.id().clone(), turn };
         Ok(self.respond(&result, self.chunks(true), Some(turn_key)))

@@ -179,13 +179,12 @@ async fn continue_thread(
             ChatStep::Run { user: user_message(user), after }
         }
         Recognised::Unexpected(call) => return Err(unexpected(&call)),
+        Recognised::Retried(turn) => ChatStep::Replay(turn),
         // A copy ends where the list continues; in every other case the user's message is new there.
-        Recognised::Branches { .. } | Recognised::Foreign | Recognised::Retried(_) => {
-            match client_history.results.first() {
-                Some((call, _)) => return Err(unexpected(call)),
-                None => ChatStep::Run { user: user_message(client_history.user.clone()), after },
-            }
-        }
+        Recognised::Branches { .. } | Recognised::Foreign => match client_history.results.first() {
+            Some((call, _)) => return Err(unexpected(call)),
+            None => ChatStep::Run { user: user_message(client_history.user.clone()), after },
+        },
     };
     Ok((thread, step))
 }
