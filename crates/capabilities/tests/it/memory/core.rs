@@ -117,6 +117,8 @@ async fn the_core_block_has_a_budget_of_its_own_and_keeps_the_newest() {
             .add(NewRecord::new(Layer::Rules, format!("Always do thing number {no} properly.")))
             .await
             .unwrap();
+        // Records of one millisecond have no order.
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
     let options = MemoryOptions { core_tokens: 100, ..MemoryOptions::default() };
     let prompt =
