@@ -148,3 +148,27 @@ fn a_turn_begins_only_after_the_turn_that_its_request_knows() {
     assert_eq!(block_on(begin(main)).unwrap_err().code(), "turn_superseded");
     assert_eq!(block_on(main.refresh()).unwrap().state().turn, after.next());
 }
+
+#[test]
+fn messages_are_added_only_where_their_writer_has_read_up_to() {
+    let main = main_thread();
+    let end = main.get().state().end;
+    let said = |text: &str| vec![Message::user(text)];
+    let first = block_on(main.add_at(end, said("first"))).unwrap().state().end;
+    assert_eq!(block_on(main.add_at(end, said("late"))).unwrap_err().code(), "turn_superseded");
+    assert_eq!(block_on(main.refresh()).unwrap().state().end, first, "nothing was written");
+    assert!(block_on(main.add_at(first, said("second"))).is_ok());
+}
+
+#[test]
+fn a_key_makes_one_copy_in_all_processes() {
+    let [ours, theirs] = processes();
+    let session = block_on(ours.create(SessionStart::default())).unwrap();
+    let main = session.main();
+    let elsewhere = block_on(theirs.open(session.id())).unwrap().main().clone();
+    let copy = async |thread: &Thread, key: &str| thread.fork_once(key, None, None).await.unwrap();
+    let (a, b, other) = block_on(join3(copy(main, "k"), copy(&elsewhere, "k"), copy(main, "other")));
+    assert_eq!(a.id(), b.id());
+    assert_ne!(a.id(), other.id());
+    assert_eq!(block_on(session.threads()).unwrap().len(), 3);
+}

@@ -201,7 +201,9 @@ struct Completion<'a> {
     meta: CompletionMeta,
     session: Option<&'a SessionId>,
     request: &'a ChatRequest,
+    /// Its idempotency key.
     key: Option<&'a str>,
+    /// Whether it only brings results, which continue a turn.
     has_results: bool,
 }
 

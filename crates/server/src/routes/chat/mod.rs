@@ -8,6 +8,9 @@
 //! request ─▶ which model or prompt ─▶ which session ─▶ recognise ─▶ locate (continue, branch, import) ─▶ run ─▶ answer, stream
 //! ```
 //!
+//! While a turn runs on the thread that a request continues, the request waits, and is recognised again after it. The
+//! same happens if another request was faster to begin a turn.
+//!
 //! Without a session the same path runs on a store in memory that is thrown away.
 
 mod answer;

@@ -9,15 +9,16 @@
 //!    loaded part of the thread is used up. So a client may leave out its oldest messages, and a thread may be
 //!    compacted.
 //! 3. If it ends at the end of the thread, the new part continues the thread, or answers the calls that it waits for.
-//! 4. A request with the idempotency key of a turn is the request of that turn, whatever became of it.
-//! 5. If it ends earlier, something was edited or requested again: the thread branches there. A request that is marked
+//! 4. If it ends earlier, something was edited or requested again: the thread branches there. A request that is marked
 //!    as a retry gets the turn it had before, or still has.
-//! 6. A list without an assistant message is all new to a client that sends only what is new, and the beginning for
+//! 5. A list without an assistant message is all new to a client that sends only what is new, and the beginning for
 //!    one that is known to send everything.
-//! 7. Results are never left out: those of a list that has nothing else belong to the calls that wait, and a result
+//! 6. Results are never left out: those of a list that has nothing else belong to the calls that wait, and a result
 //!    that nothing waits for, and that is not stored, is unexpected.
-//! 8. Turns that failed or were stopped may be known in part: a client received less than was generated, or dropped
+//! 7. Turns that failed or were stopped may be known in part: a client received less than was generated, or dropped
 //!    all of it.
+//! 8. Before all that: a request with the idempotency key of a turn is the request of that turn, whatever became of
+//!    it.
 //!
 //! Nothing is read or written here.
 
