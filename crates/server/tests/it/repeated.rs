@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use contexture_message::{Part, ToolCall};
+use contexture_message::{Answer, Delta, Part, ToolCall};
+use contexture_model::Step;
 use serde_json::{Value, json};
 
 use crate::puppet::{Voice, puppet};
@@ -369,4 +370,37 @@ async fn a_history_that_comes_twice_at_once_is_stored_once() {
     assert_eq!((a.0, b.0), (200, 200), "{a:?} {b:?}");
     let said: Vec<String> = threads(&one).await.into_iter().map(|it| it.1).collect();
     assert_eq!(said, ["hi Hello. and then? One.", "hi Hello. and then? Two."]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_does_not_wait_for_a_turn_of_a_deleted_thread() {
+    let ground = Ground::memory();
+    let answer = |text: &str| Step::Answer(Answer::text(text));
+    let endless = Step::Pieces(vec![Delta::Text("Wait".into())], None);
+    let steps = vec![answer("One."), answer("Two."), endless];
+    let scene = ground.instance_with(steps, &[("server.heartbeat_seconds", "1")]).await;
+    let user = |text: &str| json!({"role": "user", "content": text});
+    let mut messages = vec![user("hi")];
+    for text in ["One.", "Two."] {
+        assert_eq!(chat(&scene, &json!({"model": "chat", "messages": messages}), None).await.0, 200);
+        messages.extend([json!({"role": "assistant", "content": text}), user("and then?")]);
+    }
+    messages.truncate(2);
+    messages.push(user("Or else?"));
+    let body = json!({"model": "chat", "messages": messages});
+    let late = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        chat(&scene, &body, Some("k")).await
+    };
+    let deletes = async {
+        tokio::time::sleep(Duration::from_millis(1000)).await;
+        let (_, session) = json_of(scene.get("/v1/sessions/demo").send().await.unwrap()).await;
+        let ids = session["threads"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap());
+        let branch = ids.into_iter().find(|it| *it != "demo").unwrap().replace('/', "%2F");
+        scene.client.delete(format!("{}/v1/threads/{branch}", scene.url)).send().await.unwrap().status()
+    };
+    let all = async { tokio::join!(chat(&scene, &body, Some("k")), late, deletes) };
+    let all = tokio::time::timeout(Duration::from_secs(60), all).await.expect("nobody waits for ever");
+    assert_eq!(all.2, 204);
+    assert_ne!(all.0.0, 200, "{:?}", all.0);
 }

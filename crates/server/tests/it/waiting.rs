@@ -68,6 +68,23 @@ async fn a_decision_lets_the_turn_go_on_on_another_instance() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_decision_that_fails_for_its_prompt_says_so_and_the_turn_waits_on() {
+    let ground = Ground::memory();
+    let one = asking(&ground, vec![calling("c1", "launch"), saying("It flies.")]).await;
+    one.session("demo").await;
+    let turn = one.turn("demo", "go").await;
+    let decision = json!({"token": turn["approvals"][0]["token"], "verdict": "approve"});
+    let without = [("prompts/other.md", "---\nmodel: openai/gpt-5-mini\n---\nHi.\n")];
+    let project = Project::from_files(Arc::new(InMemory::new(without))).unwrap();
+    let model = Scripted::new(vec![]);
+    let two = ground.instance_of(project, Arc::new(move |_| Ok(contexture::agent(model.clone())))).await;
+    let (status, problem) = post(&two, "/v1/approvals/demo:t1:c1", decision.clone()).await;
+    assert_eq!((status, problem["code"].as_str()), (404, Some("unknown_prompt")), "{problem}");
+    let (status, done) = post(&one, "/v1/approvals/demo:t1:c1", decision).await;
+    assert_eq!((status, done["text"].as_str()), (200, Some("It flies.")), "{done}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_token_is_in_the_stream_of_whoever_asked_and_in_no_log() {
     let ground = Ground::memory();
     let scene = asking(&ground, vec![calling("c1", "launch")]).await;
